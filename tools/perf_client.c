@@ -325,7 +325,10 @@ static int run(struct perf_client *c)
 
 	memset(results, 0, sizeof(results));
 	rc = find_server(c);
-	/* It was reached if it is busy or refuses, or if a signal ended the wait for its answer. */
+	/*
+	 * The server was reached if it is busy or refuses, or if a signal ended the wait for its
+	 * answer.
+	 */
 	if (rc == -EBUSY || rc == -EOPNOTSUPP || rc == -EINTR)
 		return TOOL_NO_ANSWER;
 	if (rc)

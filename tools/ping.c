@@ -183,7 +183,7 @@ static void answer(struct ping *p, struct ripc_message *m)
 	int rc = m->call ? ripc_reply(m, m->items, m->nitems, 0)
 			 : ripc_send_short(p->service, m->source, m->items, m->nitems, NULL, 0);
 
-	/* It is long, or its sender is not connected. */
+	/* The answer is long, or its receiver is not connected. */
 	if (rc == -EAGAIN || rc == -EMSGSIZE) {
 		a->message = m;
 		a->deadline_ns = tool_now_ns() + p->timeout_ms * 1000000;

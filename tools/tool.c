@@ -332,7 +332,7 @@ void tool_catch_signals(void)
 
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
-	/* It stays ignored if the parent process has ignored it. */
+	/* SIGPIPE stays ignored if the parent process has ignored it. */
 	if (!sigaction(SIGPIPE, NULL, &before) && before.sa_handler != SIG_IGN)
 		sigaction(SIGPIPE, &pipe_action, NULL);
 }

@@ -392,7 +392,7 @@ static void part(struct ofi_peer *p, const struct ripc_message *m, unsigned head
 
 void ofi_recv_parts_lost(struct ofi_peer *p)
 {
-	/* It is not EAGER any more: only a peer of this life completes it. */
+	/* The receive is not EAGER any more: only a peer of this life completes it. */
 	if (p->parts.message)
 		p->parts.message->e.kind = OFI_RTS;
 	p->parts = (struct ofi_parts){0};
@@ -420,7 +420,7 @@ static void watch_event(struct ofi_ep *ep, const struct ripc_message *m)
 {
 	struct ofi_peer *p = ofi_peer_find(ep, m->source);
 
-	/* It may come after a message of the next process. */
+	/* The message may come after one of the next process. */
 	if (!p || (p->life && !memcmp(p->previous, m->instance, OFI_INSTANCE_LEN)))
 		return;
 	p->watched = false;

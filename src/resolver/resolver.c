@@ -152,7 +152,9 @@ static void receive(struct ripc__resolver *r, unsigned backend, int fd)
 		from.backend = (uint8_t)backend;
 		if (n < 0)
 			r->bad++;
-		/* It is answered by the back end for the original source, an IP address. */
+		/*
+		 * The back end for the original source, an IP address, answers a forwarded message.
+		 */
 		if (n >= 0 && from.forwarded) {
 			if (r->inet < 0)
 				continue;

@@ -126,7 +126,7 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 
 	ripc__zk_held_set_state(h, RIPC__ZK_TAKEN);
 	if (ripc__zk_decode(z, h->node.id, r->bytes, r->len, &msg.record)) {
-		/* It may get a record, or go; a FOUND has set the watch. */
+		/* The node may get a record, or go; a FOUND has set the watch. */
 		if (r->kind == RIPC__ENS_TAKEN)
 			(void)ripc__zk_watch(z, h->node.id);
 		return;
@@ -151,7 +151,7 @@ void ripc__zk_taken(struct ripc__zk *z, struct ripc__zk_held *h,
 	msg.record.ttl_ms = MIN(msg.record.ttl_ms, RIPC__ZK_STALE_TTL_MS);
 	split = !h->nonce && msg.record.generation <= ripc__encoded_generation(h->bytes);
 	ripc__zk_queue_msg(z, &msg, split);
-	/* That holder cannot know of us. */
+	/* That holder has no way to detect this one. */
 	if (split)
 		(void)ripc__ensemble_submit(z->e, RIPC__CALL_REPORT_RIVAL, r->service, h->bytes,
 					    h->len, r);

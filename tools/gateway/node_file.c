@@ -73,7 +73,7 @@ static char *buffered_line(struct file_state *s)
 
 	if (!end)
 		return NULL;
-	/* It would end the text before the line does. */
+	/* A zero byte would end the text before the line does. */
 	for (char *nul = memchr(line, 0, (size_t)(end - line)); nul;
 	     nul = memchr(nul, 0, (size_t)(end - nul)))
 		*nul = '?';

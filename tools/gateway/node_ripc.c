@@ -109,7 +109,7 @@ static bool send_queued(struct node *node, struct ripc_state *s)
 			return false;
 		if (!rc)
 			continue;
-		/* It was counted as sent when it was queued. */
+		/* The sample was counted as sent when it was queued. */
 		node->sent--;
 		node->not_sent++;
 	}

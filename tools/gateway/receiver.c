@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* It polls so long after the last message. */
+/* Time for which the receiver polls after the last message. */
 #define SPIN_NS 2000000
 
 static void on_readable(uv_poll_t *poll, int status, int events);

@@ -346,7 +346,7 @@ void ripc__request_dropped(struct ripc__message *m)
 	bool queued = m->call_role == RIPC__CALL_REQUEST_QUEUED;
 
 	ripc__message_set_role(m, RIPC__CALL_NONE);
-	/* It has not arrived completely, is answered, or its caller is gone. */
+	/* The request has not arrived completely, is answered, or its caller is gone. */
 	if (ripc__list_empty(&m->served))
 		return;
 	if (m->ctx->closing)
@@ -421,7 +421,7 @@ int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsign
 	}
 	p = m->call_peer;
 	HASH_FIND(hh, ctx->services, &m->pub.dest, sizeof(m->pub.dest), s);
-	/* One that was taken over still answers what it has received. */
+	/* A service that was taken over still answers the requests that it has received. */
 	closed = !s || !ripc__service_open(s);
 	if (closed || !reply_dest(m)) {
 		ripc__prepared_drop(ctx, &prepared);
@@ -437,7 +437,7 @@ int ripc__reply_start(struct ripc__message *m, const struct iovec *items, unsign
 				  p->answers);
 	}
 	ext.only = p;
-	/* It may end at once. */
+	/* The answer may end at once. */
 	p->answers++;
 	rc = ripc__request_start(s, m->pub.source, &prepared, bytes, NULL, &ext, out);
 	if (rc) {

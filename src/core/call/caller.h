@@ -18,7 +18,7 @@ enum ripc__call_step {
 	RIPC__CALL_IS_WAITING,
 	RIPC__CALL_IS_SENT,
 	RIPC__CALL_IS_CANCELLING,
-	/* It has its result, but a peer may still write the reply buffers. */
+	/* The call has its result, but a peer may still write the reply buffers. */
 	RIPC__CALL_IS_WITHDRAWING,
 	RIPC__CALL_IS_DONE, /* the application does not have its result yet */
 	RIPC__CALL_IS_FREE,

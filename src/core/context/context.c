@@ -489,8 +489,8 @@ static void free_messages(struct ripc__message *m)
 }
 
 /*
- * The part of closing that may wait, for an ensemble or a device. It needs no lock, because no
- * other thread is in the context.
+ * The part of closing that may wait, for an ensemble or a device. This function needs no lock,
+ * because no other thread is in the context.
  */
 static void RIPC__NO_ANALYSIS context_release(struct ripc *ctx, bool graceful)
 {

@@ -62,7 +62,7 @@ struct ripc__member *ripc__member_put(struct ripc__group *g, const struct ripc__
 		} else {
 			memset(m, 0, sizeof(*m));
 			memcpy(m->instance, record->instance, 16);
-			/* It does not get the message that is being sent. */
+			/* A new member does not get the message that is being sent. */
 			m->sent = g->number;
 		}
 		HASH_ADD(hh, g->members, instance, 16, m);

@@ -53,7 +53,7 @@ struct ripc__region *ripc__app_buffer_new(struct ripc *ctx, size_t len, const ui
 		ripc__lock_suspend(ctx);
 		ripc__region_prefault(r, len);
 		ripc__lock_resume(ctx);
-		/* It may be closed. */
+		/* The lane may be closed. */
 		lane = lane_to(ctx, service);
 	}
 	*mapped = lane && ripc__export_ahead(lane, r);

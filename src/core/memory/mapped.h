@@ -170,7 +170,7 @@ void ripc__import_ref_release(struct ripc__import_ref *import_ref);
  * the message.
  */
 bool ripc__import_ack_may_wait(struct ripc__lane *lane);
-/* It waits: the RELEASE of this item carries it. */
+/* The ACK waits: the RELEASE of this item carries it. */
 void ripc__import_ack_delay(struct ripc__import_ref *import_ref);
 /*
  * ACKs cannot wait any more. Return: a request whose ACK the caller is to send; 0: there is none.

@@ -128,7 +128,7 @@ static int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
 	if (ripc__reply_is_short(m, bytes)) {
 		ripc__message_set_role(m, RIPC__CALL_REQUEST_ANSWERED);
 		rc = ripc__reply_short(m, status, items, nitems);
-		/* It is not answered. */
+		/* The request stays unanswered. */
 		if (rc == -ENOMEM)
 			ripc__message_set_role(m, RIPC__CALL_REQUEST_TAKEN);
 	} else if (!timeout_ms) {

@@ -45,7 +45,7 @@ receive_datagram(struct ripc_service *s, unsigned tp, struct ripc__message *m,
 		return false;
 	if (!c || ev->len < RIPC__ELIDED_DATAGRAM_LEN || ripc__get_le64(ev->data) != c->word)
 		return receive_full(s, tp, m, ev);
-	/* This side may send with it. */
+	/* This side may send with the header context. */
 	datagrams = c->peer->lists->datagrams;
 	if (c->d || c->services.dest != s->id ||
 	    !ripc__replay_next(&datagrams->received, datagrams->seen,

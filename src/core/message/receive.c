@@ -233,7 +233,10 @@ static struct ripc__message *poll_receive(struct ripc *ctx, struct ripc_service 
 		if (!s->first)
 			poll_transports(ctx);
 		if (s->first) {
-			/* It came from another endpoint, or after the poll of the active ones. */
+			/*
+			 * The message came from another endpoint, or after the poll of the active
+			 * ones.
+			 */
 			if (!had_event)
 				ctx->poll_budget = ctx->poll_budget / 2 + 1;
 			return NULL;

@@ -127,7 +127,7 @@ void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d);
 
 /* A call on d returned -EAGAIN: ripc_completion_next() reports when it should be repeated. */
 void ripc__dest_want(struct ripc *ctx, struct ripc__dest *d);
-/* It may be possible now, or has failed for good, what callers wait for. */
+/* Wakes the callers: what they wait for may be possible now, or has failed for good. */
 void ripc__dest_wake_waiters(struct ripc *ctx, struct ripc__dest *d);
 static inline void ripc__dest_wake(struct ripc *ctx, struct ripc__dest *d)
 {

@@ -72,7 +72,7 @@ struct ripc__conn_request {
 	struct ripc__handshake shake; /* with keys: the state of its handshake */
 };
 
-/* One that waits until it is known whether the present lane is alive. */
+/* A request to connect that waits until it is known whether the present lane is alive. */
 struct ripc__pending_conn {
 	struct ripc__conn_request request;
 	uint64_t since_ns; /* PING was sent on the present lane */

@@ -10,7 +10,7 @@ void ripc__lane_post_credit(struct ripc__lane *lane)
 	ripc__lane_post(lane, buf, len, NULL, 0, false);
 }
 
-/* One that waits for room is enough: others can ask for many, in the name of the peer. */
+/* One queued PING is enough: forged requests in the name of the peer could cause many. */
 void ripc__lane_ping(struct ripc__lane *lane)
 {
 	uint64_t now = ripc__now(lane->ctx);

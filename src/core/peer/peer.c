@@ -79,7 +79,7 @@ void ripc__sweep_plan(struct ripc *ctx)
 	ripc__timer_at(ctx, ctx->next_sweep_ns);
 }
 
-/* It has no work, and had no traffic since the last trim(). */
+/* The peer has no work, and had no traffic since the last trim(). */
 static void peer_trim(struct ripc *ctx, struct ripc__peer *p)
 {
 	const struct ripc__transport_ops *ops = ctx->tp[p->lane->tp].ops;
@@ -391,7 +391,7 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 			p->out->replaces = p->lane != NULL;
 			return;
 		}
-		/* It shows nothing of the peer. */
+		/* A shortage here shows nothing about the peer. */
 		if (ripc__is_shortage(rc))
 			p->round = RIPC__ROUND_FAILED;
 		/* A transport of one host reports if the peer is elsewhere or not there. */

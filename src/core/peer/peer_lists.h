@@ -34,7 +34,7 @@ extern const struct ripc__peer_lists ripc__peer_lists_none;
 struct ripc__peer_lists *ripc__peer_lists(struct ripc__peer *p);
 /* For a new peer: none. */
 void ripc__peer_lists_init(struct ripc__peer *p);
-/* All are empty. */
+/* Frees the lists, which are all empty. */
 void ripc__peer_lists_free(struct ripc__peer *p);
 
 #endif

@@ -22,9 +22,9 @@ static inline void ripc__completion_init(struct ripc__completion *c, enum ripc_c
 	c->kind = (uint8_t)kind;
 }
 
-/* It is true now; more often than once does nothing. */
+/* Reports the completion; a second call before it was reported does nothing. */
 void ripc__completion_add(struct ripc *ctx, struct ripc__completion *c);
-/* It was reported, or is freed. */
+/* The completion was reported, or is freed. */
 void ripc__completion_unlink(struct ripc *ctx, struct ripc__completion *c);
 static inline void ripc__completion_remove(struct ripc *ctx, struct ripc__completion *c)
 {

@@ -77,7 +77,7 @@ static void *pages_take(size_t len)
 	return p;
 }
 
-/* They read as zeros from now on. */
+/* The pages read as zeros from now on. */
 static void pages_zero(char *p, size_t len)
 {
 	if (!len || !madvise(p, len, MADV_DONTNEED))

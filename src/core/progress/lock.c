@@ -85,7 +85,7 @@ void ripc__lock_wake(struct ripc__lock *lock)
 void ripc__lock_destroy(struct ripc__lock *lock)
 {
 #ifdef TSAN
-	/* It does not see that the kernel zeroes the lock. */
+	/* ThreadSanitizer does not see that the kernel zeroes the lock. */
 	__tsan_release(&lock->futex);
 #endif
 }

@@ -234,7 +234,7 @@ static unsigned transition(struct ripc__progress_state *s, enum ripc__progress_e
 		return request(s, in, event == RIPC__PROGRESS_REQUEST_LAZY);
 	case RIPC__PROGRESS_KICK_READ:
 		s->kicked = false;
-		/* It may have been meant for the one who leads now. */
+		/* The kick may have been meant for the present leader. */
 		return kick_leader(s);
 	case RIPC__PROGRESS_NOTIFY:
 		return kick_leader(s);

@@ -74,7 +74,7 @@ struct ripc__ready_fd {
 /* Creates the descriptor at the first call. Return: it, or a negative errno. */
 int ripc__ready_fd_open(struct ripc *ctx, struct ripc__ready_fd *r, bool readable);
 void ripc__ready_fd_set(struct ripc *ctx, struct ripc__ready_fd *r, bool readable);
-/* It becomes readable or not, if it is there. */
+/* The descriptor, if it exists, becomes readable or not. */
 static inline void ripc__ready_fd_signal(struct ripc *ctx, struct ripc__ready_fd *r, bool readable)
 {
 	if (r->fd >= 0)
@@ -88,7 +88,7 @@ void ripc__ready_fd_close(struct ripc *ctx, struct ripc__ready_fd *r);
  * the thread leads, there is nothing to poll. An application that spins polls itself.
  */
 void ripc__poll_before_sleep(struct ripc *ctx, struct ripc__ready_fd *r);
-/* It found nothing. */
+/* The poll found nothing. */
 void ripc__poll_pass_leadership(struct ripc *ctx, struct ripc__ready_fd *r);
 
 #endif

@@ -379,7 +379,7 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 {
 	struct ripc__rndv *r = ripc__rndv_find(lane->peer, id);
 
-	/* It was given up when its lane was lost. */
+	/* The sender gave the message up when its lane was lost. */
 	if (r && r->state == RIPC__RNDV_SUSPENDED) {
 		ripc__rndv_drop(r, 0);
 		return;
@@ -406,7 +406,7 @@ void ripc__rndv_drop_suspended(struct ripc__peer *p, uint64_t below)
 again:
 	ripc__list_for_each_entry (r, &p->lists->rndvs, peer_link) {
 		if (r->state == RIPC__RNDV_SUSPENDED && r->id < below) {
-			/* This may deliver others. */
+			/* The drop may deliver others. */
 			ripc__rndv_drop(r, 0);
 			goto again;
 		}
@@ -547,7 +547,7 @@ void ripc__rndvs_lane_closed(struct ripc__lane *lane)
 		if (!m || !m->flow || m->flow->lane != lane)
 			continue;
 		m->flow = NULL;
-		/* It may be in the list of a flow, which ends now. */
+		/* The message may be in the list of a flow, which ends now. */
 		ripc__list_del(&r->lane_link);
 	}
 }

@@ -164,7 +164,9 @@ void ripc__request_refs_acked(struct ripc_request *r, bool kept);
 void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t item);
 /* Unexports the items that the peer still reads. Return: whether all could be unexported. */
 bool ripc__request_unexport(struct ripc_request *r);
-/* Some could not be: the timer of its lane tries again, and concludes the request. */
+/*
+ * Some items could not be unexported: the timer of the lane tries again and concludes the request.
+ */
 void ripc__request_unexport_later(struct ripc_request *r);
 /*
  * Detaches items that peers have read in place for too long: copies them and ends their requests.

@@ -377,7 +377,7 @@ static bool request_continue(struct ripc_request *r)
 		return false;
 	ripc__request_set_state(r, RIPC__REQUEST_SENT);
 	ripc__lane_notify(r->lane, RIPC__FIN, 0, 0, r->id, 0);
-	/* It may wait for credit, and the transport may have delayed the writes. */
+	/* FIN may wait for credit, and the transport may have delayed the writes. */
 	ripc__progress_request(r->ctx);
 	return false;
 }
@@ -514,7 +514,10 @@ void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, boo
 	r->ack_status = ack_status_of(status);
 	if (!r->ack_status)
 		ripc__request_settled(r);
-	/* It comes before later ones, and writes may go on: they wait, also if the peer is back. */
+	/*
+	 * This request comes before later ones, and its writes may go on, so they wait even if the
+	 * peer is back.
+	 */
 	if (r->unacked && r->ack_status == -EHOSTUNREACH)
 		r->dest->long_peer = NULL;
 	if (word & RIPC__ACK_REUSABLE)

@@ -33,7 +33,7 @@ void ripc__ib_qp_destroy(struct ripc__ep *ep)
 
 	if (!ep->qp)
 		return;
-	/* It receives nothing more, so that all its completions can be kept. */
+	/* The queue pair receives nothing more, so that all its completions can be kept. */
 	if (!ep->d->v.gone) {
 		(void)ibv_modify_qp(ep->qp, &attr, IBV_QP_STATE);
 		ripc__verbs_cq_keep(&ep->d->cq);

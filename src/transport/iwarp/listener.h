@@ -38,8 +38,8 @@ struct ripc__iwarp_listen_ops {
 	const char *name; /* of the transport, and what it needs, for messages */
 	const char *needs;
 	/*
-	 * It listens on sockets of the host: also at loopback and IPv6 link-local addresses, and an
-	 * address that moves to another interface stays the same.
+	 * The transport listens on sockets of the host: also at loopback and IPv6 link-local
+	 * addresses, and an address that moves to another interface stays the same.
 	 */
 	bool sockets;
 	/*

@@ -136,7 +136,7 @@ void ripc__udp_conn_open(struct ripc__udp *u, struct ripc__udp_route *route)
 	udp_conn->burst = 1;
 	u->udp_conn = (struct ripc__udp_conn){.port = i, .to = route->to};
 	ripc__udp_conn_set_state(&u->udp_conn, RIPC__UDP_CONN_PORT_FIRST);
-	/* It may have received datagrams already, so it is closed like one that was in use. */
+	/* The socket may have received datagrams already, so it is closed like one in use. */
 	if (connect(fd, &route->to.sa, ripc__sockaddr_len(&route->to)) || ripc__udp_conn_watch(u))
 		ripc__udp_conn_end(u);
 	for (i = 0; i < RIPC__UDP_ROUTES; i++)

@@ -238,7 +238,7 @@ static void watch_again(int fd)
 {
 	if (watch_files(fd) || inotify_add_watch(fd, "/dev", IN_CREATE | IN_ONESHOT) < 0)
 		return;
-	/* It may have been created in between. */
+	/* The directory may have been created in between. */
 	(void)watch_files(fd);
 }
 

@@ -99,7 +99,7 @@ int ripc__verbs_post_shielded(struct ibv_qp *qp, struct ibv_send_wr *wr, struct 
 	sigemptyset(&pipe);
 	sigaddset(&pipe, SIGPIPE);
 	pthread_sigmask(SIG_BLOCK, &pipe, &before);
-	/* One that the application has blocked stays pending. */
+	/* A signal that the application has blocked stays pending. */
 	stays = sigismember(&before, SIGPIPE) && !sigpending(&pending) &&
 		sigismember(&pending, SIGPIPE);
 	rc = ibv_post_send(qp, wr, bad);

@@ -29,7 +29,7 @@ static void __attribute__((noinline)) measure(struct ripc__ring *w, uint64_t *wo
 	stored = ripc__clock_ns();
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	end = ripc__clock_ns();
-	/* One alone may have been interrupted, or the line was in no cache. */
+	/* A single measurement may have been interrupted, or the line was in no cache. */
 	if (stored - begin > end - stored + FAR_NS)
 		w->far_score += w->far_score < FAR_SCORE;
 	else

@@ -223,7 +223,9 @@ unsigned ripc__ring_transport_poll(struct ripc__transport *t, struct ripc__event
 		unsigned room = max - n < EVENTS_PER_EP ? max - n : EVENTS_PER_EP;
 
 		if (!room) {
-			/* Those from here on had no turn: the next pass begins with them. */
+			/*
+			 * The endpoints from here on had no turn: the next pass begins with them.
+			 */
 			ripc__list_del(&t->eps);
 			ripc__list_add(&ep->link, &t->eps);
 			break;
@@ -365,7 +367,7 @@ bool ripc__ring_transport_arm(struct ripc__transport *t, bool kicks)
 	ripc__list_for_each_entry (ep, &t->eps, link)
 		if (!nothing_pending(ep))
 			return true;
-	/* All are armed and had nothing to do. */
+	/* All endpoints are armed and had nothing to do. */
 	ripc__list_for_each_entry_safe (ep, next, &t->eps, link)
 		if (t->may_idle && ep->state == RIPC__EP_OPEN &&
 		    ep->empty_polls >= IDLE_POLLS_MIN && !ripc__ring_has_work(&ep->ring))

@@ -87,7 +87,7 @@ bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t bulk)
 	    w->tx_bulk - w->tx_bulk_consumed + bulk <= w->bulk_mask + 1)
 		return true;
 	taken = ring_load(w, RIPC__RING_CREDIT_OFF);
-	/* Neither less than before nor more than was sent. */
+	/* The peer has taken no less than before, and no more than was sent. */
 	if (taken - w->tx_consumed > w->tx - w->tx_consumed)
 		goto bad;
 	if (taken != w->tx_consumed)

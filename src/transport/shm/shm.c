@@ -150,7 +150,7 @@ static unsigned poll_socket(struct ripc__ep *ep, bool closed, struct ripc__event
 {
 	int got;
 
-	/* It gave way to a connection that was accepted in this pass. */
+	/* The connection gave way to one that was accepted in this pass. */
 	if (shm_ep(ep)->fd < 0)
 		return 0;
 	if (ep->state < RIPC__EP_OPEN)
