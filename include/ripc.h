@@ -408,21 +408,21 @@ int ripc_open(struct ripc **ctx, const char *options);
  *
  * Other threads may be in calls on the context, its services and its requests, and may begin
  * further ones, at any moment. A call that waits returns -ESHUTDOWN before ripc_close() returns. A
- * call that is not done, and one that begins later, returns -ESHUTDOWN and does nothing, even
- * after ripc_close() has returned: a closed handle is never reused. ripc_request_test(),
+ * call that is not done, and one that begins later, returns -ESHUTDOWN and does nothing. This holds
+ * even after ripc_close() has returned: a closed handle is never reused. ripc_request_test(),
  * ripc_request_wait() and ripc_request_cancel() then set the request to NULL.
  *
- * The program has two duties. From the call of ripc_close() on, no other thread may use a buffer
- * or a received message of the context, or call ripc_message_free() or ripc_message_detach():
- * their memory is freed with the context. So end threads that receive before: after
+ * The program has two duties. From the call of ripc_close() on, no other thread may use a buffer or
+ * a received message of the context, which is freed with the context. Calls of ripc_message_free()
+ * and ripc_message_detach() count as use. So end threads that receive before: after
  * ripc_service_unregister() their calls return -ESHUTDOWN, and their messages stay valid. Two
  * threads may never use one request at the same time.
  *
  * The call waits at most 200 ms until the transports have sent their queued messages, 50 ms to
  * notify peers on ib, and 500 ms for a ripc_service_register() of another thread. With
- * resolver=zookeeper it also waits until the connection to the ensemble is closed: at most one
- * second for each name server of resolv.conf(5) that does not answer, and three seconds for a
- * server that does not read.
+ * resolver=zookeeper it also waits until the connection to the ensemble is closed. That takes at
+ * most one second for each name server of resolv.conf(5) that does not answer, and three seconds
+ * for a server that does not read.
  *
  * Return: 0, or -EINVAL if there is no default context, or the context is closed already or being
  * closed.
@@ -439,9 +439,9 @@ int ripc_close(struct ripc *ctx);
  * Probes the network for another holder of @id. If there is none, the context answers requests for
  * it. For RIPC_ANY_ID the call does not probe: it does not wait, and sends nothing.
  *
- * The call waits at most resolve_timeout_ms, see ripc(7): 60 ms if no holder answers, longer for
- * an ensemble that does not answer and for a stopped former holder on this host. It waits at most
- * another 500 ms to name a holder on this host in ripc_error_detail().
+ * The call waits at most resolve_timeout_ms, see ripc(7). Without an answer of a holder it waits 60
+ * ms, and longer for an ensemble that does not answer or a stopped former holder on this host. It
+ * waits at most another 500 ms to name a holder on this host in ripc_error_detail().
  *
  * With RIPC_TAKEOVER a present holder loses the id, and senders switch to the new holder without
  * any action of the application. The former holder still receives messages that had arrived or
@@ -515,13 +515,13 @@ int ripc_register_name(struct ripc *ctx, const char *name, unsigned flags,
  * @arg: passed to @fn
  * @timeout_ms: how long to collect answers, at least 1
  *
- * Asks all contexts that the resolver reaches: with udp those of the broadcast domain, with local
- * those of this host, with file those of its hosts, with zookeeper all that have a node. For tools
- * and tests: the list costs every context of the network work, and is out of date at once. The call
- * asks all contexts three times. It asks a context again for each further answer that the context
- * has announced. The list may still lack services whose answers were lost or late; if an announced
- * answer is missing, the log has a warning. 500 ms suffice for a few thousand services. A context
- * sends at most 64 answers per second, each with 4 to 62 services.
+ * Asks all contexts that the resolver reaches. These are with udp those of the broadcast domain,
+ * with local those of this host, with file those of its hosts, with zookeeper all that have a node.
+ * For tools and tests: the list costs every context of the network work, and is out of date at
+ * once. The call asks all contexts three times. It asks a context again for each further answer
+ * that the context has announced. The list may still lack services whose answers were lost or late;
+ * if an announced answer is missing, the log has a warning. 500 ms suffice for a few thousand
+ * services. A context sends at most 64 answers per second, each with 4 to 62 services.
  *
  * Return: the number of services found, at most 65536, or a negative errno.
  * Errors:
@@ -537,12 +537,12 @@ int ripc_service_list(struct ripc *ctx, ripc_service_list_fn *fn, void *arg, int
  * @service: the service; the handle is invalid afterwards
  *
  * The call drops and counts the messages in the queue of the service, and cancels its long sends.
- * Its windows and return buffers are the application's again, but for windows that hold items of an
- * answer: they are in use (-EBUSY) until ripc_call_wait() has returned it. Received messages stay
- * valid. Other threads may be in calls on the service, and may begin further ones: all of them
- * return -ESHUTDOWN, as after ripc_close(). The call waits at most 100 ms for peers to stop using
- * the memory of the service; then it closes the lanes to the peers that have not, and the results
- * of long sends on them are -EPIPE in place of -ECANCELED.
+ * Its windows and return buffers are the application's again. Windows that hold items of an answer
+ * are excepted: they are in use (-EBUSY) until ripc_call_wait() has returned the answer. Received
+ * messages stay valid. Other threads may be in calls on the service, and may begin further ones:
+ * all of them return -ESHUTDOWN, as after ripc_close(). The call waits at most 100 ms for peers to
+ * stop using the memory of the service. Then it closes the lanes to the peers that have not. The
+ * results of long sends on these lanes are -EPIPE in place of -ECANCELED.
  *
  * Return: 0, or a negative errno (-EINVAL: no service; -ESHUTDOWN: another thread has unregistered
  * it or closed the context, or is doing so).
@@ -562,14 +562,14 @@ uint64_t ripc_service_id(const struct ripc_service *service);
  * @service: the service
  *
  * The descriptor is readable (level-triggered) exactly when ripc_receive() would not block. Wait
- * for it with poll(2) or the like; never read, write or close it. The library owns it and closes
- * it with the service: poll(2) in another thread then returns, but epoll_wait(2) does not, since
- * the kernel takes a closed descriptor out of the epoll instance.
+ * for it with poll(2) or the like; never read, write or close it. The library owns it and closes it
+ * with the service. Then poll(2) in another thread returns, but epoll_wait(2) does not, because the
+ * kernel takes a closed descriptor out of the epoll instance.
  *
- * A program that waits after ripc_receive() with timeout 0 has returned -EAGAIN is woken at once,
- * because a thread of the library receives for it from then on. After another call the next message
- * may be some milliseconds late. A program that goes on calling without a message is taken for one
- * that polls, and may get its next message late as well.
+ * When ripc_receive() with timeout 0 has returned -EAGAIN, a thread of the library receives for the
+ * program, so a wait for the descriptor ends with the next message. After another call the next
+ * message may be some milliseconds late. A program that repeats the call without a message counts
+ * as polling, and may get its next message late as well.
  *
  * ripc_receive() drops a request whose caller has given up while it was queued. If there is nothing
  * else, it returns -EAGAIN although the descriptor was readable. So call it with timeout 0.
@@ -598,13 +598,13 @@ int ripc_completion_fd(struct ripc *ctx);
  * @timeout_ms: how long to wait for one
  *
  * A request of ripc_send_async(), ripc_call_start() or ripc_reply_start() is reported once, when it
- * is done. It stays the caller's: ripc_request_wait() or ripc_call_wait() returns its result at
- * once, and frees it. One whose result was fetched before is not reported.
+ * is done. The request stays the caller's: ripc_request_wait() or ripc_call_wait() returns its
+ * result at once, and frees it. A request whose result was fetched before is not reported.
  *
- * From the first call of this function or of ripc_completion_fd() on, a destination is reported
- * too, if a call on it with timeout 0 returned -EAGAIN: ripc_send(), ripc_send_short(), or
- * ripc_route_lookup(). It is reported once for any number of such calls, when there is room, or
- * when the attempt to connect has failed.
+ * Destinations are reported too, from the first call of this function or of ripc_completion_fd()
+ * on. A destination is reported after ripc_send(), ripc_send_short() or ripc_route_lookup() with
+ * timeout 0 returned -EAGAIN for it. It is reported once for any number of such calls, when there
+ * is room, or when the attempt to connect has failed.
  *
  * Return: 0, or a negative errno.
  * Errors:
@@ -657,21 +657,21 @@ int ripc_completion_next(struct ripc *ctx, struct ripc_completion *completion, i
  *
  * - The peer has mapped fewer than 256 buffers of this context and is reading less than 256 MiB.
  *
- * A received item that was read in place is read in place, too, by the services to which the
- * application sends it on, unless the process has imported more than 64 buffers. Sent back to its
- * sender, it is read in place if the sender has freed the buffer, best by RIPC_FREE_ITEMS, and is
- * copied else. With this flag a sender does not wait until the receiver has freed the message.
+ * An application may send on a received item that was read in place. The next services read it in
+ * place, too, unless the process has imported more than 64 buffers. Sent back to its sender, it is
+ * read in place if the sender has freed the buffer, best by RIPC_FREE_ITEMS, and is copied else.
+ * With this flag a sender does not wait until the receiver has freed the message.
  *
  * An item may lie in other memory: in a smaller buffer, in memory of ripc_buf_register(), in a
- * received message that was copied, or in any of the application. If it has more than 16 KiB and at
- * most 16 MiB, and the first condition (processes) and the fourth (mapping) hold, the sending call
- * copies it into a large buffer of the library's own, and the receiver reads the copy in place. The
- * sender waits only until the message has arrived. The receiver copies the first two items to a
- * service, and those beyond 128 MiB that it reads in place.
+ * received message that was copied, or in any of the application. The sending call copies such an
+ * item into a large buffer of the library's own, and the receiver reads the copy in place. This
+ * applies to items of more than 16 KiB and at most 16 MiB for which the first condition (processes)
+ * and the fourth (mapping) hold. The sender waits only until the message has arrived. The receiver
+ * copies the first two items to a service, and those beyond 128 MiB that it reads in place.
  *
  * A process that has mapped memory can read all that is written there later, also in buffers for
  * other services. The setting "handover=strict" excludes that. The last two messages out of the
- * buffer must then have gone to the same peer; each change of the peer doubles the number of
+ * buffer must then have gone to the same peer. Each change of the peer doubles the number of
  * messages that are copied first, up to 1024. If the memory belonged to another buffer before, the
  * item must be all of the buffer. Memory that was mapped is not recycled, and items are not passed
  * on in place.
@@ -768,9 +768,9 @@ int ripc_buf_unregister(struct ripc *ctx, void *base);
  * @base: registered or allocated memory
  * @len: bytes, at least 1 and at most the bytes registered or allocated from @base on
  *
- * Each window takes one item and is then used up: it returns to the application as the memory of
- * the item, when ripc_receive() or ripc_call_wait() returns the message. From then on it may be
- * added again, and the next message may overwrite it, even before ripc_message_free().
+ * Each window takes one item and is then used up. The window returns to the application as the
+ * memory of the item, when ripc_receive() or ripc_call_wait() returns the message. From then on it
+ * may be added again, and the next message may overwrite it, even before ripc_message_free().
  *
  * The items of a message take windows in their order. An item takes the first window that it fits
  * into, of its service first, then of the context. If it fits into none, it takes a buffer of the
@@ -813,11 +813,11 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * has returned it. So a sender that ends without ripc_close() may lose the last messages. On
  * datagram transports it may be lost like any datagram. The sender is not notified.
  *
- * A sender that needs to know more waits for an answer: the receiver sends one when it has
- * processed the message, and the sender repeats the message when no answer comes within a timeout
- * of its own. The first message may have been processed and its answer lost. Therefore make
- * requests that may be processed twice without harm, or number them and let the receiver answer a
- * known number without processing it again.
+ * A sender that must know more waits for an answer, which the receiver sends when it has processed
+ * the message. Without an answer within a timeout of its own the sender repeats the message. The
+ * first message may have been processed and its answer lost. Therefore make requests that may be
+ * processed twice without harm, or number them and let the receiver answer a known number without
+ * processing it again.
  *
  * Return: 0 when the message was passed to the network, which does not mean that it arrived, or a
  * negative errno.
@@ -1023,9 +1023,9 @@ int ripc_request_cancel(struct ripc_request **request, int timeout_ms);
  * RIPC_IDEMPOTENT it is also sent again if the holder was lost and may have executed it.
  *
  * The time that is left travels with the request. The service can ask for it. A request whose time
- * is up before the service receives it is dropped. When the time is up, the call asks the holder
- * whether the service has received the request, which takes up to 100 ms more if the holder does
- * not answer.
+ * is up before the service receives it is dropped. When the time is up, the call requests from the
+ * holder whether the service has received the request. That takes up to 100 ms more if the holder
+ * does not answer.
  *
  * Each item of the answer lands in the first of @options->reply_buffers that is unused and long
  * enough: its placement is RIPC_IN_RETURN_BUFFER. No other message uses these buffers. They are the
@@ -1181,9 +1181,9 @@ int ripc_receive(struct ripc_service *service, struct ripc_message **message, in
  * @dest: the service to watch
  *
  * Never waits. It finds @dest and connects to its holder, if need be, and detects the end of the
- * holder from then on. When the holder is lost, ripc_receive() returns a message of its own kind:
- * event is not 0, source is @dest, instance is the context that held it (zeros if none did), and
- * the one item is a text that names the cause. The message comes after all messages from that
+ * holder from then on. When the holder is lost, ripc_receive() returns a message of its own kind.
+ * Its event is not 0, source is @dest, and instance is the context that held @dest (zeros if none
+ * did). The one item is a text that names the cause. The message comes after all messages from that
  * holder that have arrived.
  *
  * The watch ends with its event. To go on, call ripc_watch() again: it watches the present holder.
@@ -1221,9 +1221,9 @@ int ripc_unwatch(struct ripc_service *service, uint64_t dest);
  * to it waits.
  *
  * If the network is split, each part of the group goes on as a group of its own. When the network
- * heals, the parts stay apart until one of the two members that coordinate them announces the group
- * again: every 5 seconds, and less often after a minute, at intervals of an eighth of the time
- * since it lost a member.
+ * heals, the parts stay apart until one of their coordinating members announces the group again. It
+ * does so every 5 seconds; after a minute, at intervals of an eighth of the time since it lost a
+ * member.
  *
  * Return: 0, or a negative errno.
  * Errors:
@@ -1270,8 +1270,8 @@ int ripc_group_leave(struct ripc_service *service, uint64_t group);
  * each, and repeats the message with ripc_send() to those that did not answer. A member must be
  * able to receive a repeated message without harm, for example by its number.
  *
- * Return: 0 when the message was passed to the network for all members that could be reached
- * within @timeout_ms, at least one, which does not mean that it arrived. Or a negative errno.
+ * Return: 0 when the message was passed to the network for all members that could be reached within
+ * @timeout_ms, at least one. That does not mean that the message arrived. Or a negative errno.
  * Errors:
  * -EHOSTUNREACH: there are no members, or none can be reached
  * -EMSGSIZE: longer than RIPC_GROUP_MESSAGE_MAX
