@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * Copies of payload. From 4 KiB on memcpy() of the C library uses one instruction, rep movsb. It is
- * the fastest between two processors, except in two cases: an emulator executes it byte by byte,
- * and AMD family 25 takes 30 times as long if the target begins 1 to 31 bytes behind the source,
- * modulo 4096: 2 GB/s in place of 60 (glibc 2.36). Pieces of RIPC__COPY_PIECE are copied by other
+ * the fastest between two processors, except in two cases. An emulator executes it byte by byte.
+ * AMD family 25 takes 30 times as long, 2 GB/s in place of 60 (glibc 2.36), if the target begins 1
+ * to 31 bytes behind the source, modulo 4096. Pieces of RIPC__COPY_PIECE are copied by other
  * instructions.
  */
 #ifndef RIPC_BASE_COPY_H

@@ -85,10 +85,10 @@ static bool buffer_is_used(const struct ripc_message *m, const struct iovec *buf
 }
 
 /*
- * Copies each item of the answer that is not in a reply buffer into the first one that is unused
- * and long enough: the items of a short answer, and those of a long one whose sender did not know
- * the buffers, because the lane that announced them was lost. No peer can write the buffers any
- * more.
+ * Copies each item of the answer that is not in a reply buffer into the first buffer that is unused
+ * and long enough. These are the items of a short answer, and of a long one whose sender had no
+ * list of the buffers, because the lane that announced them was lost. No peer can write the buffers
+ * any more.
  */
 static void fill_buffers(const struct ripc__call *call)
 {

@@ -2,7 +2,7 @@
 /*
  * Bounce buffers of a lane. Registering and deregistering memory for one message takes longer than
  * a copy of some ten KiB. So items up to RIPC__BOUNCE_ITEM_MAX are copied through buffers that stay
- * registered while the lane is in use: for the peer to read, for the peer to write, or for our own
+ * registered while the lane is in use. The peer reads or writes them, or they are the source of own
  * writes. A buffer that the peer can reach holds only data sent to or written by this peer, and is
  * deregistered before it is reused elsewhere. All functions need the context's lock.
  */

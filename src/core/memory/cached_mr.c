@@ -78,7 +78,7 @@ struct ripc__cached_mr *ripc__cached_mr_hold(struct ripc *ctx, unsigned tp,
 					     struct ripc__region *region)
 {
 	/*
-	 * An application's region is registered whole only if it is small and writable: imported
+	 * An application's region is registered whole only if it is small and writable. Imported
 	 * memory is read-only, and a large region would count against RLIMIT_MEMLOCK with bytes
 	 * that are not sent.
 	 */

@@ -126,8 +126,8 @@ static void pool_reattach(struct ripc *ctx, struct ripc__region *r)
 
 /*
  * The application keeps its buffer, with private pages from now on; the peers keep the memory
- * object. It goes to the pool, at another address, when they have released it and the buffer no
- * longer shows it: the kernel copies a page only when the application writes it.
+ * object. The memory goes to the pool, at another address, when they have released it and the
+ * buffer no longer shows it. The kernel copies a page only when the application writes it.
  */
 static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 {

@@ -11,10 +11,10 @@
  * A buffer is exported when it is sent for the second time, or at once if the peer has mapped
  * others; until the peer's MAP_ACK items are copied. Later items are referenced. The request ends
  * when the peer sends RELEASE, which is the ACK as well. If that takes longer than a copy, the
- * sender requests the ACK, and after that time again it detaches the buffer:
- * later writes go to private pages at the same address. The memory object with the old data gets
- * another address, and returns to the pool after the last RELEASE (late references). So a receiver
- * that keeps its messages blocks nobody. A buffer that is used for each message costs a copy then;
+ * sender requests the ACK. After the same time again, the sender detaches the buffer: later writes
+ * go to private pages at the same address. The memory object with the old data gets another
+ * address, and returns to the pool after the last RELEASE (late references). So a receiver that
+ * keeps its messages blocks nobody. A buffer that is used for each message costs a copy then;
  * services that keep such messages get references less often.
  *
  * An item in other memory is copied into a pool buffer that the peer has mapped. Its request frees

@@ -103,7 +103,7 @@ static inline void ripc__small_reclaim(struct ripc *ctx)
 }
 
 /*
- * A message to receive into, which stays where it is: the oldest small one, if it was freed,
+ * A message to receive into, which stays where it is. If the oldest small one was freed, that one,
  * because its memory is likely in the processor's cache; else one of message_cache. NULL: out of
  * memory.
  */

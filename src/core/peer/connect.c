@@ -86,8 +86,8 @@ bool ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool acc
 }
 
 /*
- * Whether our attempts have gone on for so long that they would have reached the peer, even if its
- * own began at the same time: as far as is known, only the peer can connect.
+ * Whether the attempts of this context have lasted so long that they would have reached the peer,
+ * even if its own began at the same time. Then, as far as is known, only the peer can connect.
  */
 static bool attempts_are_late(struct ripc *ctx, const struct ripc__peer *p)
 {

@@ -21,8 +21,8 @@ void ripc__lane_on_confirm(struct ripc__lane *lane, const struct ripc__event *ev
  */
 bool ripc__pending_conn_resolve(struct ripc *ctx, struct ripc__peer *p, bool accept);
 /*
- * The present lane gets half of peer_timeout_ms, after all of which its peer gives this context up:
- * it is new, or something arrived on it, so the peer is alive.
+ * The present lane gets half of peer_timeout_ms; the peer gives this context up after all of it.
+ * The lane is new, or something arrived on it, so the peer is alive.
  */
 void ripc__pending_conn_wait(struct ripc *ctx, struct ripc__peer *p);
 

@@ -57,7 +57,7 @@ static inline struct ripc__datagram_context *ripc__datagram_context_of(const str
 
 /*
  * RIPC__DATAGRAM_CONTEXT_AFTER datagrams of one item went to d with the full header, the last one
- * from this service: begins a context, unless there is one that is in use, or not confirmed yet.
+ * from this service. Begins a context, unless one is in use or not confirmed yet.
  * Return: the context, which the caller states to the peer; or NULL.
  */
 struct ripc__datagram_context *ripc__datagram_context_begin(struct ripc__dest *d, uint64_t source);

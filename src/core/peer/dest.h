@@ -7,10 +7,10 @@
  *	   ^                     '------no answer--------------------------------^ |
  *	   '------------------------retry_ns is over-------------------------------'
  *
- * A message from the service makes an UNKNOWN or FAILED destination KNOWN, too. A record makes it
- * KNOWN in every state; if the holder is this context itself, it is UNKNOWN until it is used.
- * ripc__dest_set_state() asserts that a transition is in the table of dest.c, and that the peer is
- * set in KNOWN only.
+ * A message from the service makes an UNKNOWN or FAILED destination KNOWN, too. A record makes the
+ * destination KNOWN in every state. If the holder is this context itself, the destination is
+ * UNKNOWN until it is used. ripc__dest_set_state() asserts that a transition is in the table of
+ * dest.c, and that the peer is set in KNOWN only.
  *
  * A server answers many clients, which are then idle. A destination that was learned from a message
  * is folded into the credit of its service on the lane (credit->holds) if the lane is idle, or if

@@ -298,8 +298,8 @@ static bool flows_end(struct ripc__lane *lane)
 }
 
 /*
- * Frees the credits that count nothing: of services that have ended, and if there are too many, of
- * folded destinations: no message reports the end of a service that was never sent to.
+ * Frees the credits that count nothing: of services that have ended and, if there are too many, of
+ * folded destinations. No message reports the end of a service to which nothing was sent.
  */
 static void credits_end(struct ripc__lane *lane)
 {

@@ -301,8 +301,8 @@ static inline struct ripc__flow *ripc__flow_get(struct ripc__lane *lane, uint64_
 }
 
 /*
- * Whether a long message to this service was refused, and the sender may not know that: it may have
- * sent later ones, which must not overtake the refused one if the service is here again.
+ * Whether a long message to this service was refused, and the refusal may not have reached the
+ * sender. Later messages of it must not overtake the refused one if the service is here again.
  */
 static inline bool ripc__flow_refuses(const struct ripc__flow *f)
 {

@@ -25,7 +25,7 @@ static inline void ripc__lane_send_credit(struct ripc__lane *lane)
 }
 /*
  * Whether a message may keep its receive buffer: fewer than half of them are held, and more than
- * RIPC__RECV_DEPTH_MIN are left, so that a slow service does not take the buffers of the others.
+ * RIPC__RECV_DEPTH_MIN are left. So a slow service does not take the buffers of the others.
  */
 static inline bool ripc__lane_may_hold(const struct ripc__lane *lane)
 {

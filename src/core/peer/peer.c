@@ -520,9 +520,9 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	}
 	/*
 	 * A restarted peer has another instance id and uses none of this. But if only the path
-	 * failed, the peer repeats requests without an ACK, so the dedup window is kept for a
-	 * while, as are the causes while a sender waits for one of its services, and the CANCELs
-	 * that are due: perhaps this context alone has given the other one up.
+	 * failed, the peer repeats requests without an ACK: perhaps this context alone has given
+	 * the other one up. So the dedup window and the CANCELs that are due are kept for a while,
+	 * and the causes while a sender waits for one of its services.
 	 */
 	p->used_ns = p->dedup_bitmap || p->reliable || p->reliable_rx_next || has_waiters ||
 				     !ripc__list_empty(&p->lists->withdrawn)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The progress thread of a context: it leads while no application thread is in the library, ticks
- * while one is, and stands by while that one sleeps for long. States: core/progress/state.h.
+ * while one is, and sleeps while that thread sleeps for long. States: core/progress/state.h.
  */
 #ifndef RIPC_CORE_PROGRESS_PROGRESS_THREAD_H
 #define RIPC_CORE_PROGRESS_PROGRESS_THREAD_H

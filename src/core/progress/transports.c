@@ -6,9 +6,9 @@
 #include <string.h>
 
 /*
- * Polls of the last active endpoints before a partial pass: about a round trip of a short message,
- * so that the answer is not found by a pass, which takes longer. With RIPC__CAP_POLL_CALL fewer,
- * because messages of other endpoints wait meanwhile.
+ * Polls of the last active endpoints before a partial pass. They take about a round trip of a short
+ * message, so that no pass, which takes longer, has to find the answer. With RIPC__CAP_POLL_CALL
+ * fewer, because messages of other endpoints wait meanwhile.
  */
 #define POLL_BUDGET_MEMORY 128
 #define POLL_BUDGET_CALL   16

@@ -6,9 +6,9 @@
 
 /*
  * A service to which a message was refused, and later ones are. A sender that finds the service
- * elsewhere does not report that, so the oldest of RIPC__FLOWS_MAX services gives way: the refusals
- * after it exceed what a sender may have unacknowledged, so the sender has received that of the
- * oldest.
+ * elsewhere does not report that, so the oldest of RIPC__FLOWS_MAX services gives way. The refusals
+ * after it exceed the messages that a sender may have unacknowledged, so the sender has received
+ * that of the oldest.
  */
 struct ripc__refusing {
 	UT_hash_handle hh;

@@ -7,9 +7,9 @@
  *     delivered, or all earlier messages of the peer to the service were delivered, or its items
  *     are mapped; and
  *   - the service has room: it holds less than RIPC__UNREAD_MAX of unread data. A message that is
- *     being fetched counts there with at most RIPC__PEER_ARRIVING_MAX.
- * Both are exceeded by one message at most. So a peer that does not let its messages end, or keeps
- * complete ones behind one that does not, uses up its own share and leaves room for the others.
+ * being fetched counts there with at most RIPC__PEER_ARRIVING_MAX. Both are exceeded by one
+ * message at most. So a peer whose messages do not end, or wait behind one that does not, uses up
+ * its own share and leaves room for the others.
  *
  * Several such peers could use up the room of a service. So a message that is being fetched for
  * more than a second counts for its peer alone. All of these hold at most an eighth of the host's

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The delivery ACK of a long message: sent at once, or delayed for a short time and carried by the
- * next message to the sender, if the application usually replies soon. A sender that waits then
- * receives ACK and reply as one message.
+ * The delivery ACK of a long message is sent at once. If the application usually replies soon, it
+ * is delayed for a short time and piggybacks on the next message to the sender. A sender that waits
+ * then receives ACK and reply as one message.
  *
  *   delivered -> ACK sent at once; the time to the reply is learned
  *             -> ACK delayed, after RIPC__STREAK_MIN quick replies in a row

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The end of a long message at its receiver: its items become those of a message, which is
- * delivered behind the earlier ones of its sender, or it is dropped. The ACK leaves in both cases,
- * or with the RELEASE of its items.
+ * The end of a long message at its receiver. Its items become those of a message, which is
+ * delivered behind the earlier ones of its sender; or the message is dropped. The ACK leaves in
+ * both cases, or with the RELEASE of its items.
  */
 #ifndef RIPC_CORE_RENDEZVOUS_DELIVERY_H
 #define RIPC_CORE_RENDEZVOUS_DELIVERY_H

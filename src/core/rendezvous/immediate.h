@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * Long messages that are one write with immediate data (wire/immediate.h): where the lane has
- * RIPC__CAP_WRITE_IMM, a message of one item into a standing buffer that follows the last LONG of
+ * Long messages that are one write with immediate data (wire/immediate.h). The lane has
+ * RIPC__CAP_WRITE_IMM, and a message of one item into a standing buffer follows the last LONG of
  * the lane, between the same services. All functions need the context's lock.
  */
 #ifndef RIPC_CORE_RENDEZVOUS_IMMEDIATE_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The items of a long message before its request exists. Two steps take time for each byte, and run
- * without the lock: detached buffers are made exportable again, and items in memory that the peer
+ * without the lock. Detached buffers are made exportable again, and items in memory that the peer
  * cannot map become mapped copies.
  *
  * A mapped copy: over shm the sender copies an item into a pool buffer that the peer has mapped.

@@ -161,8 +161,8 @@ static bool has_room(const struct ripc__peer *p)
 }
 
 /*
- * The oldest requests of the peer have no lane, and it is not known to hold their services any
- * more: they may never be sent again, so they lose their ids.
+ * The oldest requests of the peer have no lane, and the peer is not known to hold their services
+ * any more. They may never be sent again, so they lose their ids.
  */
 static void give_up_lost(struct ripc__peer *p)
 {

@@ -10,7 +10,7 @@
  *      WATCHING -- WATCH_END --> RIPC_EVENT_MOVED
  *      WATCHING -- no address of the peer answers --> RIPC_EVENT_DIED
  *
- * A watch ends with its event. The event follows the messages of the peer: the holder sends
+ * A watch ends with its event. The event follows the messages of the peer. The holder sends
  * WATCH_END after them on the same lane, and a peer counts as lost only when all its messages are
  * in the queues. A report of the resolver may overtake messages, so it ends no watch.
  *

@@ -40,8 +40,8 @@ int ripc__iwarp_address_decode(struct ripc__iwarp_address *a, const uint8_t *buf
 
 /*
  * Keeps the addresses that are reachable from @host, best first: the loopback on the same host,
- * others; last, each IPv6 link-local address with each of the scope ids (interface indices), as far
- * as there is room. Return: how many addresses there are.
+ * others, link-local ones. An IPv6 link-local address is tried with each of the scope ids
+ * (interface indices), as far as there is room. Return: how many addresses there are.
  */
 unsigned ripc__iwarp_address_order(struct ripc__iwarp_address *a, uint64_t host,
 				   const unsigned *scopes, unsigned nscopes);

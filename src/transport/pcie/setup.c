@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * From a request in the shared memory to a connection. The active side claims a block, writes its
- * parameters there, publishes it for the reference of the peer, and notifies; the peer becomes the
+ * parameters there, publishes it for the reference of the peer, and notifies. The peer becomes the
  * user of the block, claims one of its own, and answers.
  */
 #define _GNU_SOURCE

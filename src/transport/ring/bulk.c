@@ -4,10 +4,10 @@
  *
  * The peer has read the lines of the bulk ring a round ago. A store must first fetch each line from
  * the peer's cache, and the peer then fetches it from this processor's. Between processors that are
- * far apart both take longer than the path through memory: stores go around the cache.
- * Between near ones they do so for messages of 8 KiB and more, and from 2 KiB on if the peer has
- * sent nothing since the last message: such messages flow faster, but each arrives later. For all
- * others the lines of the next message are prefetched when the last one was sent.
+ * far apart both take longer than the path through memory: stores go around the cache. Between near
+ * ones they do so for messages of 8 KiB and more, and from 2 KiB on if the peer has sent nothing
+ * since the last message. Such messages flow faster, but each arrives later. For all others the
+ * lines of the next message are prefetched when the last one was sent.
  */
 #include "base/copy.h"
 #include "transport/ring/fast_path.h"

@@ -248,10 +248,10 @@ void ripc__ring_reject(struct ripc__transport *t, void *request, const void *pri
 /*
  * Whether all pages of our memory are present; -ENOMEM: some are not mapped. A peer that reads
  * directly waits for missing pages in a system call that only SIGKILL ends, for example for a
- * userfaultfd handler, a FUSE daemon or a file server; it holds its context's lock meanwhile. So
- * memory with missing pages is served through the ring, where our own thread touches it. For a
- * mapped file that the process neither owns nor may write, mincore() reports all pages as present
- * (Linux 5.2 and later); /proc/self/pagemap does not, but takes 20 times as long.
+ * userfaultfd handler, a FUSE daemon or a file server. That peer holds its context's lock
+ * meanwhile. So memory with missing pages is served through the ring, where our own thread touches
+ * it. For a mapped file that the process neither owns nor may write, mincore() reports all pages as
+ * present (Linux 5.2 and later); /proc/self/pagemap does not, but takes 20 times as long.
  */
 static int resident(const void *base, size_t len)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * The doorbell of a connection: a kick is one byte on its Unix socket, or, once a side has been
- * kicked SHM_DOORBELL_AFTER times, a write to an eventfd that this side has passed to its peer. A
+ * The doorbell of a connection. A kick is one byte on its Unix socket. Once a side has been kicked
+ * SHM_DOORBELL_AFTER times, it is a write to an eventfd that this side has passed to its peer. A
  * round trip of two sleepers then takes 0.8 of the time. A context has at most SHM_DOORBELLS_MAX
  * eventfds of its own and as many of its peers; connections beyond stay with the socket.
  *

@@ -14,9 +14,9 @@
  *                            F_SEAL_SHRINK does not
  *   a full tmpfs             the tmpfs of memfds has no limit; files on others cannot be sealed
  *
- * Not covered: a page that cannot be read back from swap; and a peer that makes holes in our own
- * segment before it maps it, with vm.overcommit_memory=2 and no memory left. Linux before 5.1 has
- * no F_SEAL_FUTURE_WRITE; there a peer may make holes in its segment as well.
+ * Two cases are not covered: a page that cannot be read back from swap; and a peer that makes holes
+ * in a segment before its owner maps it, with vm.overcommit_memory=2 and no memory left. Linux
+ * before 5.1 has no F_SEAL_FUTURE_WRITE; there a peer may make holes in its segment as well.
  */
 #ifndef RIPC_SHM_SEGMENT_H
 #define RIPC_SHM_SEGMENT_H

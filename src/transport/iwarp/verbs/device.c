@@ -91,9 +91,9 @@ void ripc__iwv_device_free(struct iwv_device *nic)
 
 /*
  * Makes librdmacm close the context of a removed device: the kernel completes the removal only
- * then. librdmacm closes it when it lists the devices after the device file is gone, so
- * rdma_get_devices() is called only then. Each call also references all devices of the process for
- * a moment; contexts that others release in that time stay open.
+ * then. rdma_get_devices() is called when the device file is gone, because librdmacm closes the
+ * context when it lists the devices after that. Each call also references all devices of the
+ * process for a moment; contexts that others release in that time stay open.
  */
 void ripc__iwv_stale_close(struct ripc__transport *t)
 {
