@@ -439,9 +439,10 @@ int ripc_close(struct ripc *ctx);
  * Probes the network for another holder of @id. If there is none, the context answers requests for
  * it. For RIPC_ANY_ID the call does not probe: it does not wait, and sends nothing.
  *
- * The call waits at most resolve_timeout_ms, see ripc(7). Without an answer of a holder it waits 60
- * ms, and longer for an ensemble that does not answer or a stopped former holder on this host. It
- * waits at most another 500 ms to name a holder on this host in ripc_error_detail().
+ * The call waits at most resolve_timeout_ms, see ripc(7). If no holder answers, it waits 60 ms, or
+ * 500 ms if this context knows a holder. It waits longer for an ensemble that does not answer or a
+ * stopped former holder on this host. It waits at most another 500 ms to name a holder on this host
+ * in ripc_error_detail().
  *
  * With RIPC_TAKEOVER a present holder loses the id, and senders switch to the new holder without
  * any action of the application. The former holder still receives messages that had arrived or

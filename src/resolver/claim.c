@@ -224,6 +224,10 @@ static bool probing_is_over(struct ripc__rcore *core, const struct ripc__claim *
 		return false;
 	if (now_ns >= h->end_ns)
 		return true;
+	/* A takeover does not need the answer of a known holder: it has a higher generation. */
+	if (h->probes < RIPC__PROBES_KNOWN && !takes_over(h) &&
+	    ripc__cache_find(&core->cache, h->node.id))
+		return false;
 	/* A holder on this host that has not answered a probe is alive but slow. */
 	if (h->nameless && !h->answered)
 		return false;

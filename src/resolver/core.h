@@ -20,6 +20,8 @@
 #define RIPC__TTL_MS            60000u /* lifetime of the records of this context */
 #define RIPC__PROBES            3      /* PROBEs sent before a registration */
 #define RIPC__PROBE_INTERVAL_MS 20u    /* between PROBEs */
+/* intervals, if a holder is known: a busy machine may delay its answer by 400 ms */
+#define RIPC__PROBES_KNOWN 25
 /* so many requests for one service within as many ms: one answer to all */
 #define RIPC__ANNOUNCE_LIMIT   16
 #define RIPC__LIST_ANSWERS     4   /* LISTs that wait for their answer; others are dropped */

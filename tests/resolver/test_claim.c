@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#define KNOWN_HOLDER_MS (RIPC__PROBES_KNOWN * RIPC__PROBE_INTERVAL_MS)
+
 /* --- registration --- */
 
 START_TEST(register__probes_three_times)
@@ -105,7 +107,27 @@ START_TEST(register__held_elsewhere)
 	/* It may be tried again. */
 	bus_kill(a);
 	ck_assert_int_eq(node_register(b, 42, true), 0);
+	bus_run(bus, KNOWN_HOLDER_MS + 1);
+	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), 1);
+}
+END_TEST
+
+/* The process of a known holder does not run for a while. */
+START_TEST(register__held_by_a_busy_context)
+{
+	node_register(a, 42, true);
 	bus_run(bus, 100);
+	a->stopped_ns = bus->now_ns + (KNOWN_HOLDER_MS - 1) * RIPC__MS;
+	node_register(b, 42, true);
+	bus_run(bus, KNOWN_HOLDER_MS + 1);
+	ck_assert_uint_eq(node_count(b, RIPC__CONFLICT, 42), 1);
+	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), 0);
+	ck_assert_uint_eq(sent(b, RIPC__RESOLVE_PROBE), 3);
+	/* One that has given the service up is not waited for. */
+	ripc__rcore_unregister(a->core, 42, bus->now_ns);
+	bus_run(bus, 1);
+	node_register(b, 42, true);
+	bus_run(bus, 61);
 	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), 1);
 }
 END_TEST
@@ -373,6 +395,7 @@ int main(void)
 	tcase_add_test(tc, register_random__duplicate_is_found_by_a_request);
 	tcase_add_test(tc, register__twice_in_one_context);
 	tcase_add_test(tc, register__held_elsewhere);
+	tcase_add_test(tc, register__held_by_a_busy_context);
 	tcase_add_loop_test(tc, register__verdict_while_probing, 0, 2);
 	tcase_add_test(tc, register__two_at_once_one_wins);
 	tcase_add_test(tc, register__many_at_once_with_loss);
