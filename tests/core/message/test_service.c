@@ -123,11 +123,13 @@ static uint64_t now(void *arg)
 	return now_ns;
 }
 
+/* The ids of contexts differ from those of the same test in another process of this host. */
 static uint64_t random_number(void *arg)
 {
 	static uint64_t rng;
 
 	(void)arg;
+	rng = rng ? rng : test_ids();
 	return test_random(&rng);
 }
 
