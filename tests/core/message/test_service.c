@@ -407,20 +407,33 @@ static void expect_in_detail(const char *text)
 		      ripc_error_detail());
 }
 
+/* Fails, because another service has the id. Repeated while its holder is too busy to name it. */
+static void expect_in_use(struct ripc *c, const char *name, unsigned flags)
+{
+	struct ripc_service *none = NULL;
+	unsigned tries = 0;
+
+	do
+		ck_assert_int_eq(ripc__service_register(c, ripc_id(left), name, flags, &none),
+				 -EADDRINUSE);
+	while (strstr(ripc_error_detail(), "another process of this host") && ++tries < 20);
+	ck_assert_ptr_null(none);
+	expect_in_detail(left);
+	expect_in_detail(name);
+}
+
 START_TEST(register__same_name)
 {
-	struct ripc_service *s, *t, *none = NULL;
+	struct ripc_service *s, *t;
 
 	open_both(chains[_i]);
 	ck_assert_int_eq(ripc_register_name(a, left, 0, &s), 0);
 	ck_assert_uint_eq(ripc_service_id(s), ripc_id(left));
-	ck_assert_int_eq(ripc_register_name(b, left, 0, &none), -EADDRINUSE);
-	expect_in_detail(left);
-	ck_assert_int_eq(ripc_register_name(a, left, RIPC_TAKEOVER, &none), -EADDRINUSE);
+	expect_in_use(b, left, 0);
+	expect_in_use(a, left, RIPC_TAKEOVER);
 	expect_in_detail("by this context itself");
 	ck_assert_int_eq(ripc_register_name(b, left, RIPC_TAKEOVER, &t), 0);
 	ck_assert_uint_eq(ripc_service_id(t), ripc_id(left));
-	ck_assert_ptr_null(none);
 	close_both();
 }
 END_TEST
@@ -428,24 +441,15 @@ END_TEST
 /* Two names with one id, which only chance or an attacker finds: the id is given here. */
 START_TEST(register__two_names_with_one_id)
 {
-	struct ripc_service *s, *none = NULL;
+	struct ripc_service *s;
 
 	open_both(chains[_i]);
 	ck_assert_int_eq(ripc_register_name(a, left, 0, &s), 0);
 	for (unsigned takeover = 0; takeover < 2; takeover++) {
-		ck_assert_int_eq(ripc__service_register(b, ripc_id(left), right,
-							takeover ? RIPC_TAKEOVER : 0, &none),
-				 -EADDRINUSE);
-		expect_in_detail(left);
-		expect_in_detail(right);
-		ck_assert_int_eq(ripc__service_register(a, ripc_id(left), right,
-							takeover ? RIPC_TAKEOVER : 0, &none),
-				 -EADDRINUSE);
-		expect_in_detail(left);
-		expect_in_detail(right);
+		expect_in_use(b, right, takeover ? RIPC_TAKEOVER : 0);
+		expect_in_use(a, right, takeover ? RIPC_TAKEOVER : 0);
 		expect_in_detail("by this context itself");
 	}
-	ck_assert_ptr_null(none);
 	ck_assert_uint_eq(ripc_service_id(s), ripc_id(left));
 	close_both();
 }
