@@ -218,15 +218,26 @@ void ripc__claim_lost(struct ripc__rcore *core, struct ripc__claim *h,
 	ripc__pending_add(&core->pendings, &h->pending, RIPC__CONFLICT);
 }
 
+/* Whether an answer of the holder whose record is known would be a conflict. */
+static bool known_holder_objects(struct ripc__rcore *core, const struct ripc__claim *h,
+				 uint64_t now_ns)
+{
+	struct ripc__cached *c = ripc__cache_find(&core->cache, h->node.id);
+	struct ripc__record record;
+
+	if (!c || !takes_over(h))
+		return c;
+	ripc__cache_record(c, &record, now_ns);
+	return other_name(h, &record);
+}
+
 static bool probing_is_over(struct ripc__rcore *core, const struct ripc__claim *h, uint64_t now_ns)
 {
 	if (h->probes < RIPC__PROBES)
 		return false;
 	if (now_ns >= h->end_ns)
 		return true;
-	/* A takeover does not need the answer of a known holder: it has a higher generation. */
-	if (h->probes < RIPC__PROBES_KNOWN && !takes_over(h) &&
-	    ripc__cache_find(&core->cache, h->node.id))
+	if (h->probes < RIPC__PROBES_KNOWN && known_holder_objects(core, h, now_ns))
 		return false;
 	/* A holder on this host that has not answered a probe is alive but slow. */
 	if (h->nameless && !h->answered)

@@ -291,6 +291,22 @@ START_TEST(takeover__ends_in_time)
 }
 END_TEST
 
+/* The holder is busy. It loses the service, but not to another name with the same id. */
+START_TEST(takeover__of_a_busy_context)
+{
+	ck_assert_int_eq(
+		ripc__rcore_register(a->core, 42, "left", RIPC__REGISTER_LOCAL, bus->now_ns), 0);
+	bus_run(bus, 100);
+	a->stopped_ns = bus->now_ns + 400 * RIPC__MS;
+	ck_assert_int_eq(ripc__rcore_register(b->core, 42, _i ? "right" : "left",
+					      RIPC__REGISTER_TAKE, bus->now_ns),
+			 0);
+	bus_run(bus, _i ? 500 : 61);
+	ck_assert_uint_eq(node_count(b, RIPC__REGISTERED, 42), !_i);
+	ck_assert_uint_eq(node_count(b, RIPC__CONFLICT, 42), (unsigned)_i);
+}
+END_TEST
+
 /* A takeover from a process of this host, which keeps the name after it has lost the service. */
 START_TEST(takeover__waits_for_the_name)
 {
@@ -403,6 +419,7 @@ int main(void)
 	tcase_add_test(tc, requested__by_many_broadcasts);
 	tcase_add_loop_test(tc, takeover__of_the_highest_generation, 0, 2);
 	tcase_add_test(tc, takeover__ends_in_time);
+	tcase_add_loop_test(tc, takeover__of_a_busy_context, 0, 2);
 	tcase_add_loop_test(tc, takeover__waits_for_the_name, 0, 2);
 	tcase_add_loop_test(tc, takeover__stopped_holder, 0, 2);
 	tcase_add_test(tc, takeover__stopped_holder_unknown);
