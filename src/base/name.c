@@ -3,7 +3,9 @@
 
 #include "base/hash.h"
 
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 /* "libripc name key" in little-endian order. Not secret: the ids are the same everywhere. */
@@ -97,4 +99,19 @@ void ripc__name_text(const char *name, char *text)
 		text[n] = c < 0x20 || c == 0x7f ? '?' : (char)c;
 	}
 	text[n] = 0;
+}
+
+const char *ripc__id_text(uint64_t id, const char *name)
+{
+	static _Thread_local char texts[2][RIPC__NAME_MAX + 40];
+	static _Thread_local unsigned turn;
+	char *text = texts[turn++ & 1], recalled[RIPC__NAME_MAX + 1], shown[RIPC__NAME_MAX + 1];
+
+	if (!name && ripc__name_recall(id, recalled))
+		name = recalled;
+	if (name)
+		ripc__name_text(name, shown);
+	snprintf(text, sizeof(texts[0]), "service %" PRIu64 "%s%s%s", id, name ? " (\"" : "",
+		 name ? shown : "", name ? "\")" : "");
+	return text;
 }

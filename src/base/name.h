@@ -32,4 +32,10 @@ bool ripc__name_recall(uint64_t id, char *name);
 /* Copies a name for people: control characters become '?'. @text takes RIPC__NAME_MAX + 1 bytes. */
 void ripc__name_text(const char *name, char *text);
 
+/*
+ * "service 42", or "service 42 ("camera/left")". @name: NULL: one of those that ripc_id() was asked
+ * for last, if any. Valid until the next but one call in this thread.
+ */
+const char *ripc__id_text(uint64_t id, const char *name);
+
 #endif

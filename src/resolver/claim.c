@@ -3,10 +3,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/name.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -309,9 +309,9 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 		return -EADDRINUSE;
 	if (name && RIPC__LISTED_FIXED + strlen(name) > ripc__rcore_room(core))
 		return ripc__fail(-EMSGSIZE,
-				  "service %" PRIu64 ": its name of %zu bytes and the addresses of "
-				  "this context do not fit one message; use a shorter name",
-				  service, strlen(name));
+				  "%s: its name of %zu bytes and the addresses of this context do "
+				  "not fit one message; use a shorter name",
+				  ripc__id_text(service, name), strlen(name));
 	h = calloc(1, sizeof(*h));
 	if (h && name)
 		h->name = strdup(name);
@@ -319,7 +319,7 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 		if (h)
 			free(h->name);
 		free(h);
-		return ripc__fail(-ENOMEM, "service %" PRIu64 ": out of memory", service);
+		return ripc__fail(-ENOMEM, "%s: out of memory", ripc__id_text(service, name));
 	}
 	h->node.id = service;
 	h->timer.due = claim_due;

@@ -15,6 +15,7 @@
 #include "auth/key.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/name.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "resolver/holder.h"
@@ -365,18 +366,17 @@ static int local_hold(struct ripc__backend *b, uint64_t service)
 
 	h = calloc(1, sizeof(*h));
 	if (!h)
-		return ripc__fail(-ENOMEM, "service %" PRIu64 ": out of memory", service);
+		return ripc__fail(-ENOMEM, "%s: out of memory", ripc__id_text(service, NULL));
 	h->node.id = service;
 	h->fd = open_bound(l, &sun, len);
 	if (h->fd < 0) {
 		int rc = h->fd;
 
 		free(h);
-		return rc == -EADDRINUSE ? rc
-					 : ripc__fail(rc,
-						      "service %" PRIu64
-						      ": no Unix datagram socket for it: %s",
-						      service, ripc__epoll_error(rc));
+		return rc == -EADDRINUSE
+			       ? rc
+			       : ripc__fail(rc, "%s: no Unix datagram socket for it: %s",
+					    ripc__id_text(service, NULL), ripc__epoll_error(rc));
 	}
 	ripc__table_add(&l->held, &h->node);
 	return 0;

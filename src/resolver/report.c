@@ -16,19 +16,15 @@
 #include <stdio.h>
 #include <string.h>
 
-bool ripc__resolver_name(const struct ripc__resolver *r, uint64_t service, char *text)
+const char *ripc__resolver_id_text(const struct ripc__resolver *r, uint64_t service)
 {
+	const char *name = ripc__rcore_name(r->core, service);
 	struct ripc__record record;
-	const char *name;
 
-	if (service < RIPC__NAME_BIT || service >= 2 * RIPC__NAME_BIT)
-		return false;
-	name = ripc__rcore_name(r->core, service);
-	if (!name && !ripc__name_recall(service, record.name) &&
-	    !(ripc__rcore_peek(r->core, service, &record, r->now_ns) && record.name_len))
-		return false;
-	ripc__name_text(name ? name : record.name, text);
-	return true;
+	if (!name && service & RIPC__NAME_BIT &&
+	    ripc__rcore_peek(r->core, service, &record, r->now_ns) && record.name_len)
+		name = record.name;
+	return ripc__id_text(service, name);
 }
 
 void ripc__report_holder(const struct ripc__resolver *r, uint64_t service, const char *name,
@@ -39,14 +35,8 @@ void ripc__report_holder(const struct ripc__resolver *r, uint64_t service, const
 	bool known_instance = memcmp(record->instance, nobody, 16);
 	const uint8_t *id = record->instance;
 	char shown[RIPC__NAME_MAX + 1];
-	size_t at;
+	size_t at = ripc__append(text, len, 0, "%s is held ", ripc__id_text(service, name));
 
-	at = ripc__append(text, len, 0, "service %" PRIu64, service);
-	if (name) {
-		ripc__name_text(name, shown);
-		at = ripc__append(text, len, at, " (\"%s\")", shown);
-	}
-	at = ripc__append(text, len, at, " is held ");
 	if (record->name_len && (!name || strcmp(name, record->name))) {
 		ripc__name_text(record->name, shown);
 		at = ripc__append(text, len, at, "%s \"%s\" ",

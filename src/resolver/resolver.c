@@ -79,9 +79,8 @@ static bool acquire_name(void *arg, uint64_t service, bool last)
 
 	if (last && !acquired)
 		ripc__log(RIPC_LOG_WARN,
-			  "service %" PRIu64
-			  " was taken over, but its former holder keeps its name in %s",
-			  service, r->local->ops->name);
+			  "%s was taken over, but its former holder keeps its name in %s",
+			  ripc__resolver_id_text(r, service), r->local->ops->name);
 	return acquired;
 }
 
@@ -317,8 +316,8 @@ int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, const ch
 
 	r->now_ns = now_ns;
 	if (ripc__rcore_holds(r->core, service))
-		return ripc__fail(-EADDRINUSE,
-				  "service %" PRIu64 " is held by this context already", service);
+		return ripc__fail(-EADDRINUSE, "%s is held by this context already",
+				  ripc__resolver_id_text(r, service));
 	rc = r->local ? r->local->ops->acquire(r->local, service) : 0;
 	nameless = rc == -EADDRINUSE;
 	if (nameless && how == RIPC__REGISTER_TAKE) {

@@ -108,11 +108,8 @@ int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, const ch
 /* The name of a service of ours, or NULL. Valid until it is unregistered. */
 const char *ripc__resolver_own_name(struct ripc__resolver *r, uint64_t service);
 
-/*
- * The name of a service for a text, if it is ours, in the cache, or one of the last that ripc_id()
- * was asked for. @text: RIPC__NAME_MAX + 1 bytes. Return: whether it is known.
- */
-bool ripc__resolver_name(const struct ripc__resolver *r, uint64_t service, char *text);
+/* As ripc__id_text(), with the name of a service that is ours or in the cache. */
+const char *ripc__resolver_id_text(const struct ripc__resolver *r, uint64_t service);
 
 /*
  * After -EADDRINUSE: asks the process of this host that holds the service for its record. The

@@ -17,6 +17,7 @@
 #include "auth/key.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/name.h"
 #include "base/options.h"
 #include "base/text.h"
 
@@ -35,6 +36,11 @@
 	7u /* number of failures with a shorter pause, which doubles from 23 ms: a new holder may
 	 * not be ready */
 #define LOG_INTERVAL_NS (10000 * RIPC__MS) /* interval of log lines about one cause */
+
+static struct ripc__zk_watched *watched_find(struct ripc__zk *z, uint64_t service)
+{
+	return (struct ripc__zk_watched *)ripc__table_find(&z->watched, service);
+}
 
 /* --- messages for the core --- */
 
@@ -64,6 +70,19 @@ static const char *verify(struct ripc__zk *z, uint64_t service, const uint8_t *b
 	return why;
 }
 
+/* As ripc__id_text(), with the name in our record, or in the one that was read before. */
+static const char *id_text(struct ripc__zk *z, uint64_t service)
+{
+	struct ripc__zk_held *h = ripc__zk_held_find(z, service);
+	struct ripc__zk_watched *w = watched_find(z, service);
+	const uint8_t *bytes = h ? h->bytes : w ? w->bytes : NULL;
+	struct ripc__record record;
+	bool named = bytes && !verify(z, service, bytes, h ? h->len : w->len, &record) &&
+		     record.name_len;
+
+	return ripc__id_text(service, named ? record.name : NULL);
+}
+
 const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t *bytes, size_t len,
 			    struct ripc__record *record)
 {
@@ -73,9 +92,8 @@ const char *ripc__zk_decode(struct ripc__zk *z, uint64_t service, const uint8_t 
 		return NULL;
 	if (ripc__clock_ns() - z->last_log_ns > LOG_INTERVAL_NS || !z->last_log_ns) {
 		z->last_log_ns = ripc__clock_ns();
-		ripc__log(RIPC_LOG_WARN,
-			  "resolver: zookeeper: the node of service %" PRIu64 " is rejected: %s",
-			  service, why);
+		ripc__log(RIPC_LOG_WARN, "resolver: zookeeper: the node of %s is rejected: %s",
+			  id_text(z, service), why);
 	}
 	return why;
 }
@@ -95,11 +113,6 @@ static void reply(struct ripc__zk *z, struct ripc__zk_watched *w, enum ripc__res
 }
 
 /* --- services of others --- */
-
-static struct ripc__zk_watched *watched_find(struct ripc__zk *z, uint64_t service)
-{
-	return (struct ripc__zk_watched *)ripc__table_find(&z->watched, service);
-}
 
 static void watched_remove(struct ripc__zk *z, struct ripc__zk_watched *w)
 {
@@ -300,6 +313,7 @@ static bool take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 {
 	struct ripc__zk_held *h =
 		r->kind != RIPC__ENS_UP ? ripc__zk_held_find(z, r->service) : NULL;
+	const char *text;
 
 	switch (r->kind) {
 	case RIPC__ENS_UP:
@@ -323,10 +337,12 @@ static bool take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 			ripc__zk_rival(z, h, r->bytes, r->len);
 		break;
 	case RIPC__ENS_REFUSED:
-		snprintf(z->last_error, sizeof(z->last_error), "service %" PRIu64 ": %.80s",
-			 r->service, (const char *)r->bytes);
-		ripc__log(RIPC_LOG_ERROR, "resolver: zookeeper: the node %s/%016" PRIx64 ": %s",
-			  ripc__ensemble_root(z->e), r->service, (const char *)r->bytes);
+		text = id_text(z, r->service);
+		snprintf(z->last_error, sizeof(z->last_error), "%s: %.80s", text,
+			 (const char *)r->bytes);
+		ripc__log(RIPC_LOG_ERROR,
+			  "resolver: zookeeper: the node %s/%016" PRIx64 " of %s: %s",
+			  ripc__ensemble_root(z->e), r->service, text, (const char *)r->bytes);
 		break;
 	case RIPC__ENS_FOUND:
 		if (h)

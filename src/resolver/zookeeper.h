@@ -81,7 +81,7 @@ struct ripc__zk {
 	uint64_t lost_ns;
 	uint64_t last_log_ns; /* rate limit of log lines: time of the last one */
 	char hosts[448];
-	char last_error[128]; /* the last error, or empty */
+	char last_error[400]; /* the last error, or empty */
 	struct ripc__table held, watched;
 	struct ripc__list held_list;
 	struct ripc__list lru;

@@ -4,6 +4,7 @@
 #include "harness.h"
 #include "ripc.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,6 +99,21 @@ START_TEST(text__hides_control_characters)
 }
 END_TEST
 
+START_TEST(id_text__with_the_name)
+{
+	uint64_t id = ripc__name_id("id/text", 7);
+	char named[64];
+
+	ck_assert_str_eq(ripc__id_text(42, NULL), "service 42");
+	ck_assert_str_eq(ripc__id_text(42, "a\nb"), "service 42 (\"a?b\")");
+	ck_assert_int_eq(strncmp(ripc__id_text(id, NULL), "service ", 8), 0);
+	ck_assert_ptr_null(strstr(ripc__id_text(id, NULL), "id/text"));
+	ripc__name_remember(id, "id/text", 7);
+	snprintf(named, sizeof(named), "service %" PRIu64 " (\"id/text\")", id);
+	ck_assert_str_eq(ripc__id_text(id, NULL), named);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("base/name");
@@ -109,6 +125,7 @@ int main(void)
 	tcase_add_test(tc, id__refuses_with_the_fault);
 	tcase_add_test(tc, fault__accepts_utf8);
 	tcase_add_test(tc, text__hides_control_characters);
+	tcase_add_test(tc, id_text__with_the_name);
 	suite_add_tcase(suite, tc);
 	return test_main("base/name", suite);
 }

@@ -280,6 +280,13 @@ END_TEST
 
 /* --- lookup-up --- */
 
+static char logged[1024];
+
+static void log_hook(void *arg, enum ripc_log_level level, const char *line)
+{
+	snprintf(logged, sizeof(logged), "%s", line);
+}
+
 /*
  * The former holder is stopped and never releases its name on this host. The test advances the
  * clock.
@@ -293,14 +300,18 @@ START_TEST(takeover__ends_with_resolve_timeout)
 	open_ctx(&c[1], "resolver=local resolve_timeout_ms=100");
 	register_service(&c[0], service);
 	now = start = ripc__clock_ns();
-	ck_assert_int_eq(ripc__resolver_register(c[1].r, service, NULL, RIPC__REGISTER_TAKE, now),
-			 0);
+	ck_assert_int_eq(
+		ripc__resolver_register(c[1].r, service, "camera/left", RIPC__REGISTER_TAKE, now),
+		0);
+	ripc_log_set(log_hook, NULL, RIPC_LOG_WARN);
 	for (unsigned i = 0; i < 10000 && !find_event(&c[1], RIPC__REGISTERED, service); i++) {
 		c[1].nevents = ripc__resolver_progress(c[1].r, true, c[1].events, EVENTS_MAX, now,
 						       &deadline);
 		now = deadline > now ? deadline : now;
 		deadline = RIPC__NEVER;
 	}
+	ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
+	check_contains(logged, " (\"camera/left\") was taken over, but its former holder");
 	ck_assert_ptr_nonnull(find_event(&c[1], RIPC__REGISTERED, service));
 	ck_assert_uint_le(now, start + (100 + RIPC__PROBE_INTERVAL_MS) * RIPC__MS);
 	ripc__resolver_close(c[1].r);

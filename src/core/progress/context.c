@@ -60,15 +60,7 @@ const char *ripc__instance_text(const uint8_t instance[16])
 
 const char *ripc__service_text(const struct ripc *ctx, uint64_t id)
 {
-	static _Thread_local char texts[2][RIPC__NAME_MAX + 40];
-	static _Thread_local unsigned turn;
-	char *text = texts[turn++ & 1], name[RIPC__NAME_MAX + 1];
-
-	if (ripc__resolver_name(ctx->resolver, id, name))
-		snprintf(text, sizeof(texts[0]), "service %" PRIu64 " (\"%s\")", id, name);
-	else
-		snprintf(text, sizeof(texts[0]), "service %" PRIu64, id);
-	return text;
+	return ripc__resolver_id_text(ctx->resolver, id);
 }
 
 int ripc__shut_down(void)
