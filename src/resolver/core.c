@@ -9,6 +9,7 @@
 
 /* time after an answer in which a second, different answer is a conflict */
 #define DUPLICATE_NS (1000 * RIPC__MS)
+#define REFRESH_MS   4000 /* between two refreshes of a record, while its holder does not answer */
 #define RX_RATE_NS   (10000 * RIPC__MS) /* period over which received messages are counted */
 /* between broadcast answers, so that forged claims cause few messages */
 #define ASSERT_INTERVAL_NS (10 * RIPC__MS)
@@ -20,13 +21,13 @@ static void cached_due(struct ripc__rcore *core, struct ripc__timer *timer, uint
 	struct ripc__cached *c = ripc__list_entry(timer, struct ripc__cached, timer);
 
 	if (now_ns < c->expires_ns) {
-		bool due = c->watched && !ripc__lookup_find(core, c->node.id);
-		/* A refresh must not evict waiting look-ups. */
-		bool later = due && core->lookups.count >= RIPC__LOOKUPS_MAX / 2;
-		uint64_t next_ns = later ? now_ns + ripc__rcore_jitter_ns(core, 1000) : RIPC__NEVER;
+		uint64_t next_ns =
+			c->watched ? now_ns + ripc__rcore_jitter_ns(core, REFRESH_MS) : RIPC__NEVER;
 
 		ripc__timers_set(&core->timers, &c->timer, MIN(next_ns, c->expires_ns));
-		if (due && !later)
+		/* A refresh must not evict waiting look-ups. */
+		if (c->watched && !ripc__lookup_find(core, c->node.id) &&
+		    core->lookups.count < RIPC__LOOKUPS_MAX / 2)
 			(void)ripc__lookup_start(core, c->node.id, true, now_ns);
 	} else if (c->pending.events) {
 		/* Freed when its event is taken. */

@@ -316,6 +316,25 @@ START_TEST(refresh__until_cancelled)
 }
 END_TEST
 
+/* A holder that does not answer one refresh answers the next one. */
+START_TEST(refresh__again)
+{
+	/* So many that it does not claim this one meanwhile, which would do as well. */
+	for (unsigned i = 0; i < 100; i++)
+		node_register(a, 100 + i, false);
+	node_register(a, 42, false);
+	bus_run(bus, 10);
+	node_lookup(b, 42);
+	bus_run(bus, RIPC__TTL_MS * 3 / 4 - 1000);
+	a->stopped_ns = bus->now_ns + RIPC__TTL_MS / 12 * RIPC__MS;
+	bus_run(bus, 2 * RIPC__TTL_MS);
+	ck_assert(node_finds(b, 42, a));
+	ripc__rcore_unregister(a->core, 42, bus->now_ns);
+	bus_run(bus, 1);
+	ck_assert_uint_eq(node_count(b, RIPC__GONE, 42), 1);
+}
+END_TEST
+
 /* The holder of the higher generation is dead: a refresh finds the next one, of generation 1. */
 START_TEST(refresh__next_holder_of_a_lower_generation)
 {
@@ -559,6 +578,7 @@ int main(void)
 	tcase_add_test(tc, refresh__before_expiry);
 	tcase_add_test(tc, refresh__only_if_used);
 	tcase_add_test(tc, refresh__until_cancelled);
+	tcase_add_test(tc, refresh__again);
 	tcase_add_test(tc, refresh__next_holder_of_a_lower_generation);
 	tcase_add_test(tc, refresh__older_holder);
 	tcase_add_loop_test(tc, refresh__lower_generation_must_be_fresher, 0, 2);
