@@ -11,7 +11,9 @@
 #include <string.h>
 
 #define STALE_NS (500 * RIPC__MS) /* how much later messages of the previous holder may arrive */
-#define NAME_NS  (2 * RIPC__MS)   /* between attempts to acquire a name */
+/* between attempts to acquire a name: of a holder that is losing it, and of one that is stopped */
+#define NAME_NS      (2 * RIPC__MS)
+#define NAME_LATE_NS (1000 * RIPC__MS)
 /* between claims after a conflict: longer than between two broadcast answers to rivals */
 #define HURRIED_NS (20 * RIPC__MS)
 
@@ -89,9 +91,11 @@ bool ripc__rcore_holds(struct ripc__rcore *core, uint64_t service)
 /* Ends the attempts to acquire the name. */
 static void end_naming(struct ripc__rcore *core, struct ripc__claim *h)
 {
-	if (h->nameless)
-		ripc__timers_remove(&core->timers, &h->name_timer);
+	if (h->how != RIPC__REGISTER_TAKE_NAME)
+		return;
+	h->how = RIPC__REGISTER_TAKE;
 	h->nameless = false;
+	ripc__timers_remove(&core->timers, &h->name_timer);
 }
 
 static void detach(struct ripc__rcore *core, struct ripc__claim *h)
@@ -248,15 +252,17 @@ static bool probing_is_over(struct ripc__rcore *core, const struct ripc__claim *
 static void name_due(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
 {
 	struct ripc__claim *h = ripc__list_entry(timer, struct ripc__claim, name_timer);
-	bool last = now_ns >= h->end_ns;
+	bool last = h->nameless && now_ns >= h->end_ns;
+	bool acquired = core->env.acquire(core->env.arg, h->node.id, last);
 
-	if (!core->env.acquire(core->env.arg, h->node.id, last) && !last) {
-		ripc__timers_set(&core->timers, &h->name_timer, now_ns + NAME_NS);
-		return;
-	}
-	end_naming(core, h);
-	if (h->state == HELD)
+	if (h->nameless && (acquired || last) && h->state == HELD)
 		ripc__pending_add(&core->pendings, &h->pending, RIPC__REGISTERED);
+	h->nameless = h->nameless && !last;
+	if (acquired)
+		end_naming(core, h);
+	else
+		ripc__timers_set(&core->timers, &h->name_timer,
+				 now_ns + (h->nameless ? NAME_NS : NAME_LATE_NS));
 }
 
 static void claim_due(struct ripc__rcore *core, struct ripc__timer *timer, uint64_t now_ns)
@@ -324,13 +330,15 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 	h->node.id = service;
 	h->timer.due = claim_due;
 	h->name_timer.due = name_due;
+	h->how = how;
 	/* Without memory only the other back ends find the service. */
-	h->nameless = how == RIPC__REGISTER_TAKE_NAME &&
-		      !ripc__timers_add(&core->timers, &h->name_timer, now_ns + NAME_NS);
+	if (how == RIPC__REGISTER_TAKE_NAME &&
+	    ripc__timers_add(&core->timers, &h->name_timer, now_ns + NAME_NS))
+		h->how = RIPC__REGISTER_TAKE;
+	h->nameless = h->how == RIPC__REGISTER_TAKE_NAME;
 	h->pending.taken = claim_event;
 	h->nonce = ripc__rcore_nonce(core);
 	h->generation = 1;
-	h->how = how;
 	/* A holder that does not answer at present may be alive later. */
 	if (known) {
 		ripc__cache_record(known, &record, now_ns);

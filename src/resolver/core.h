@@ -8,7 +8,8 @@
  *
  * Takeover on one host: the kernel has the name of the service for the former holder, which drops
  * it when it learns of the takeover. REGISTERED waits until the name is acquired, at most
- * resolve_timeout_ms: without the name, peers on this host would not find the service.
+ * resolve_timeout_ms: without the name, peers on this host do not find the service. After that time
+ * the former holder is stopped, and the name is acquired when it runs again.
  */
 #ifndef RIPC_RESOLVER_CORE_H
 #define RIPC_RESOLVER_CORE_H
@@ -84,7 +85,7 @@ struct ripc__rcore_env {
 	bool (*settled)(void *arg, uint64_t service);
 	/*
 	 * REGISTER_TAKE_NAME: acquires the name of the service on this host, if its former holder
-	 * has released it. @last: there is no further attempt. Return: whether it was acquired.
+	 * has released it. @last: REGISTERED follows in any case. Return: whether it was acquired.
 	 */
 	bool (*acquire)(void *arg, uint64_t service, bool last);
 	/*

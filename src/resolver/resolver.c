@@ -79,7 +79,8 @@ static bool acquire_name(void *arg, uint64_t service, bool last)
 
 	if (last && !acquired)
 		ripc__log(RIPC_LOG_WARN,
-			  "%s was taken over, but its former holder keeps its name in %s",
+			  "%s was taken over, but its former holder does not release its name in "
+			  "%s: it is stopped, and processes of this host do not find the service",
 			  ripc__resolver_id_text(r, service), r->local->ops->name);
 	return acquired;
 }

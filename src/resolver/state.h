@@ -26,10 +26,10 @@ enum ripc__claim_state {
 struct ripc__claim {
 	struct ripc__node node;
 	struct ripc__timer timer;      /* PROBING: the next probe */
-	struct ripc__timer name_timer; /* nameless: the next attempt to acquire the name */
+	struct ripc__timer name_timer; /* REGISTER_TAKE_NAME: next attempt to acquire the name */
 	struct ripc__pending pending;
-	struct ripc__list link; /* in core->claims */
-	enum ripc__register_how how;
+	struct ripc__list link;      /* in core->claims */
+	enum ripc__register_how how; /* REGISTER_TAKE_NAME: until the name is acquired */
 	enum ripc__claim_state state;
 	unsigned probes;     /* sent */
 	uint64_t nonce;      /* of the probes */
@@ -37,7 +37,7 @@ struct ripc__claim {
 	uint64_t generation; /* generation of its records */
 	/* end of the wait for back ends that have not answered (PROBING), and for the name */
 	uint64_t end_ns;
-	bool nameless;      /* the former holder on this host has the name: not REGISTERED yet */
+	bool nameless;      /* REGISTERED waits for the name, which the former holder has */
 	bool answered;      /* PROBING: another context has the service, or probes for it, too */
 	unsigned announces; /* HELD: announcements left to send */
 	bool moved;         /* LOST: by a takeover */
