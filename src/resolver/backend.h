@@ -66,8 +66,8 @@ struct ripc__backend_ops {
 	void (*answer)(struct ripc__backend *b, int fd, uint64_t service,
 		       struct ripc__record *record, struct ripc__holder *who);
 	/*
-	 * Forwards a datagram to the context of this host that holds @service, as from @from; 0: a
-	 * LIST, to all other contexts of this host.
+	 * Forwards a datagram to the other context of this host that has the name of @service, if
+	 * any, as from @from; 0: a LIST, to all other contexts of this host.
 	 */
 	void (*pass_on)(struct ripc__backend *b, const struct ripc__backend_addr *from,
 			uint64_t service, const uint8_t *data, size_t len);

@@ -251,7 +251,8 @@ static void local_forward(struct ripc__backend *b, const struct ripc__backend_ad
 	socklen_t sunlen = service_address(&sun, service);
 	int fd;
 
-	if (!service && ripc__clock_ns() < l->forward_list_ns)
+	if (service ? ripc__table_find(&l->held, service) != NULL
+		    : ripc__clock_ns() < l->forward_list_ns)
 		return;
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)

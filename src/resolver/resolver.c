@@ -101,7 +101,7 @@ static void log_bad_message(struct ripc__resolver *r, const struct ripc__backend
 
 /*
  * One context of a host receives a unicast request. It forwards the request to the context that
- * holds the service.
+ * has the name of the service, also one of its own for the former holder.
  */
 static void forward(struct ripc__resolver *r, const struct ripc__backend_addr *from,
 		    const uint8_t *msg, const uint8_t *data, size_t len)
@@ -110,8 +110,7 @@ static void forward(struct ripc__resolver *r, const struct ripc__backend_addr *f
 
 	if (msg[5] == RIPC__RESOLVE_LIST)
 		r->local->ops->pass_on(r->local, from, 0, data, len);
-	else if ((msg[5] == RIPC__RESOLVE_REQUEST || msg[5] == RIPC__RESOLVE_PROBE) &&
-		 !ripc__rcore_holds(r->core, service))
+	else if (msg[5] == RIPC__RESOLVE_REQUEST || msg[5] == RIPC__RESOLVE_PROBE)
 		r->local->ops->pass_on(r->local, from, service, data, len);
 }
 

@@ -197,6 +197,33 @@ START_TEST(file__a_second_holder_is_refused)
 }
 END_TEST
 
+/*
+ * The kernel decides which context of the host reads the probes of a takeover. If it is the one
+ * that takes the service over, it forwards them to the holder.
+ */
+START_TEST(file__takeover_on_one_host)
+{
+	enum { N = 8 };
+	struct ctx c[2];
+	char options[160];
+
+	write_list("* 127.0.0.1:%u\n", port + 1);
+	snprintf(options, sizeof(options), "resolver=file:%s port=%d", path, port + 1);
+	open_ctx(&c[1], options);
+	for (unsigned i = 0; i < N; i++) {
+		register_service(&c[1], service + i);
+		open_ctx(&c[0], options);
+		ck_assert_int_eq(ripc__resolver_register(c[0].r, service + i, NULL,
+							 RIPC__REGISTER_TAKE, resolver_now()),
+				 0);
+		await(c, 2, RIPC__REGISTERED, service + i);
+		ck_assert_ptr_nonnull(find_event(&c[1], RIPC__CONFLICT, service + i));
+		ripc__resolver_close(c[0].r);
+	}
+	ripc__resolver_close(c[1].r);
+}
+END_TEST
+
 START_TEST(file__is_read_again_when_it_changes)
 {
 	struct ctx c[2];
@@ -348,6 +375,7 @@ int main(void)
 	tcase_add_test(tc, file__alone_on_one_host);
 	tcase_add_test(tc, file__several_contexts_of_a_host);
 	tcase_add_test(tc, file__a_second_holder_is_refused);
+	tcase_add_test(tc, file__takeover_on_one_host);
 	tcase_add_test(tc, file__is_read_again_when_it_changes);
 	tcase_add_test(tc, file__index_of_interface);
 	tcase_add_test(tc, file__bad_lines_are_named);
