@@ -13,6 +13,7 @@ check_PROGRAMS += tests/resolver/test_claim
 check_PROGRAMS += tests/resolver/test_claim_two_holders
 check_PROGRAMS += tests/resolver/test_core
 check_PROGRAMS += tests/resolver/test_list
+check_PROGRAMS += tests/resolver/test_live_random
 check_PROGRAMS += tests/resolver/test_lookup
 check_PROGRAMS += tests/resolver/test_memory
 check_PROGRAMS += tests/resolver/test_progress
