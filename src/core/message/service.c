@@ -134,18 +134,16 @@ struct wanted {
 static int fail_own(struct ripc *ctx, const struct wanted *w)
 {
 	const char *held = ripc__resolver_own_name(ctx->resolver, w->id);
-	char ours[RIPC__NAME_MAX + 1], theirs[RIPC__NAME_MAX + 1];
+	char theirs[RIPC__NAME_MAX + 1];
 
 	if (!w->name || !held || !strcmp(w->name, held))
 		return ripc__fail(-EADDRINUSE, "%s is held by this context itself",
 				  ripc__service_text(ctx, w->id));
-	ripc__name_text(w->name, ours);
 	ripc__name_text(held, theirs);
 	return ripc__fail(-EADDRINUSE,
-			  "service %" PRIu64
-			  " (\"%s\") is held under another name with the same id, \"%s\" "
-			  "by this context itself",
-			  w->id, ours, theirs);
+			  "%s is held under another name with the same id, \"%s\" by this context "
+			  "itself",
+			  ripc__id_text(w->id, w->name), theirs);
 }
 
 /*
