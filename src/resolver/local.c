@@ -47,8 +47,7 @@ struct local {
 	struct ripc__backend base;
 	int epoll_fd;
 	uint64_t tag;
-	int fd; /* socket of the context: sends everything, receives replies */
-	uint8_t instance[16];
+	int fd;                   /* socket of the context: sends everything, receives replies */
 	struct ripc__auth *auth;  /* the cluster's keys, or NULL */
 	struct ripc__table held;  /* of struct local_held */
 	uint64_t forward_list_ns; /* earliest time of the next LIST that is forwarded */
@@ -105,10 +104,9 @@ static int local_open(struct ripc__backend *b, const struct ripc__backend_env *e
 
 	l->epoll_fd = env->epoll_fd;
 	l->tag = env->tag;
-	memcpy(l->instance, env->instance, 16);
 	l->auth = env->auth;
 	ripc__table_init(&l->held, 0);
-	len = context_address(&sun, l->instance);
+	len = context_address(&sun, env->instance);
 	l->fd = open_bound(l, &sun, len);
 	return l->fd < 0 ? ripc__reason(l->fd, why, whylen, "no Unix datagram socket: %s",
 					ripc__epoll_error(l->fd))
@@ -207,11 +205,9 @@ static bool bind_forwarded(int fd, const struct ripc__backend_addr *from)
 	return !bind(fd, (struct sockaddr *)&me, melen);
 }
 
-/* A datagram for every context of this host but one. */
+/* A datagram for every context of this host. */
 struct to_all {
 	int fd;
-	struct sockaddr_un me; /* not to this one */
-	socklen_t melen;
 	const uint8_t *data;
 	size_t len;
 };
@@ -225,22 +221,20 @@ static void send_to_context(void *arg, const char *name, size_t len, const uid_t
 	if (len >= sizeof(sun.sun_path))
 		return;
 	memcpy(sun.sun_path + 1, name, len);
-	if (sunlen == all->melen && !memcmp(&sun, &all->me, sunlen))
-		return;
 	(void)!sendto(all->fd, all->data, all->len, MSG_NOSIGNAL, (struct sockaddr *)&sun, sunlen);
 }
 
-static void send_to_all(const struct local *l, int fd, const uint8_t *data, size_t len)
+/* This context drops its own LIST, and a second copy of another one. */
+static void send_to_all(int fd, const uint8_t *data, size_t len)
 {
 	struct to_all all = {.fd = fd, .data = data, .len = len};
 
-	all.melen = context_address(&all.me, l->instance);
 	(void)ripc__socket_each(ctx_prefix, send_to_context, &all);
 }
 
 static void local_list(struct ripc__backend *b, const uint8_t *data, size_t len)
 {
-	send_to_all((struct local *)b, ((struct local *)b)->fd, data, len);
+	send_to_all(((struct local *)b)->fd, data, len);
 }
 
 static void local_forward(struct ripc__backend *b, const struct ripc__backend_addr *from,
@@ -260,7 +254,7 @@ static void local_forward(struct ripc__backend *b, const struct ripc__backend_ad
 	if (!service) {
 		l->forward_list_ns = ripc__clock_ns() + FORWARD_LIST_NS;
 		if (bind_forwarded(fd, from))
-			send_to_all(l, fd, data, len);
+			send_to_all(fd, data, len);
 		/* connect() finds out at low cost that no such service is here. */
 	} else if (!connect(fd, (struct sockaddr *)&sun, sunlen) && bind_forwarded(fd, from)) {
 		(void)!send(fd, data, len, MSG_NOSIGNAL);
