@@ -28,8 +28,12 @@ static void note_refusal(struct ripc__transport *t, void *request, const void *p
 	memcpy(refused.target, h.target, 16);
 }
 
+static unsigned accepted;
+
 static void setup(void)
 {
+	memset(&refused, 0, sizeof(refused));
+	accepted = 0;
 	rig_start(&rig, 2, NULL);
 	rig_connect(&rig, 0, 1);
 }
@@ -95,8 +99,6 @@ START_TEST(request__refused)
 	rig_exchange(&rig, 0, 1);
 }
 END_TEST
-
-static unsigned accepted;
 
 static int note_acceptance(struct ripc__transport *t, void *request, const void *priv,
 			   size_t privlen, void *user, struct ripc__ep **ep)
