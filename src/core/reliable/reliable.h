@@ -86,6 +86,7 @@ void ripc__reliable_flush_pending(struct ripc *ctx, struct ripc__dest *d);
  * trip.
  */
 void ripc__reliable_acked(struct ripc__lane *lane, uint64_t below);
+/* The peer refused the message with that number. To refuse an answer is an error of protocol. */
 void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number);
 /* The peer sent BYE, after its last acknowledgement. */
 void ripc__reliable_bye(struct ripc__lane *lane);

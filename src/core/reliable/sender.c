@@ -319,6 +319,11 @@ void ripc__reliable_refused(struct ripc__lane *lane, uint64_t number)
 			continue;
 		if (m->number > number)
 			return;
+		/* Elsewhere than at this peer, no call waits for it. */
+		if (m->flags & RIPC__F_REPLY) {
+			ripc__lane_protocol_error(lane, "refusal of an answer");
+			return;
+		}
 		requeue(ctx, p, m);
 		d->reliable_refused = true;
 		ripc__dest_refused(ctx, d->id, p);
@@ -338,7 +343,7 @@ void ripc__reliable_bye(struct ripc__lane *lane)
 		struct ripc__reliable_msg *m =
 			ripc__list_entry(rel->unacked.prev, struct ripc__reliable_msg, link);
 
-		/* The calls of the peer have ended. Those of the next holder have the same ids. */
+		/* The calls of the peer have ended. */
 		if (m->flags & RIPC__F_REPLY) {
 			ripc__unacked_remove(lane->ctx, p, m);
 			m->owner->end(lane->ctx, m->owner, m, 0, NULL);

@@ -416,6 +416,39 @@ START_TEST(context__closed_idle)
 }
 END_TEST
 
+/* ---- a peer that breaks the protocol ---- */
+
+/* Answers are never refused: the lane ends, and the answer stays with the peer of its caller. */
+START_TEST(refused__answer)
+{
+	struct iovec item = {"12345678", 8};
+	struct ripc__reliable_msg *answer;
+	struct ripc_message *m;
+	struct ripc_request *r;
+	struct ripc__peer *p;
+
+	OK(ripc_call_start(rig.s[0], RIG_ID(1), &item, 1, NULL, 5000, &r));
+	OK(ripc_receive(rig.s[1], &m, 1000));
+	OK(ripc_reply(m, &item, 1, 1000));
+	ripc_message_free(m);
+	p = rig_peer(&rig, 1, 0);
+	answer = ripc__list_first_entry(&p->reliable->unacked, struct ripc__reliable_msg, link);
+	ck_assert_ptr_nonnull(answer);
+	ck_assert(answer->flags & RIPC__F_REPLY);
+	ripc__lock(rig.ctx[1]);
+	ripc__reliable_refused(p->lane, answer->number);
+	ripc__unlock(rig.ctx[1]);
+	ck_assert_uint_eq(rig.ctx[1]->reliable_npending, 0);
+	ck_assert_uint_eq(p->reliable_unacked, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, 1);
+	ck_assert_ptr_null(p->lane);
+	OK(ripc_call_wait(&r, &m, 1000));
+	ripc_message_free(m);
+	rig_run(&rig, 100);
+	ck_assert_uint_eq(p->reliable_unacked, 0);
+}
+END_TEST
+
 /* ---- anything at any time ---- */
 
 #define HOLDERS 3
@@ -525,6 +558,7 @@ int main(void)
 	tcase_add_test(tc, service__comes_back_at_any_time);
 	tcase_add_test(tc, context__closed);
 	tcase_add_test(tc, context__closed_idle);
+	tcase_add_test(tc, refused__answer);
 	tcase_add_test(tc, chaos__exactly_once);
 	suite_add_tcase(suite, tc);
 	return test_main("core/reliable/sender", suite);
