@@ -83,8 +83,10 @@ static inline void ripc__call_set_state(struct ripc__call *call, enum ripc__call
 /* ---- table.c ---- */
 
 /*
- * An id has the index of the call's slot in its low bits, and above it a number that starts at 1
- * and grows with each call. So no id is 0, and none is used twice in 2^44 calls.
+ * An id has the index of the call's slot in its low bits, and above it an odd number that starts
+ * with bits of the instance id and grows with each call. So no id is 0, and none is used twice in
+ * 2^43 calls. An answer to a former holder of the calling service's id matches no call of the next
+ * one.
  */
 #define RIPC__CALL_SLOT_BITS 20
 #define RIPC__CALL_SLOT_MASK ((1u << RIPC__CALL_SLOT_BITS) - 1)
@@ -106,7 +108,8 @@ static inline struct ripc__call *ripc__call_alloc(struct ripc *ctx)
 		ctx->call_free = call->next_free;
 	else if (!(call = ripc__call_new(ctx)))
 		return NULL;
-	call->id = ctx->call_number++ << RIPC__CALL_SLOT_BITS | (call->id & RIPC__CALL_SLOT_MASK);
+	call->id = ctx->call_number << RIPC__CALL_SLOT_BITS | (call->id & RIPC__CALL_SLOT_MASK);
+	ctx->call_number += 2;
 	return call;
 }
 

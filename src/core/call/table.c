@@ -2,6 +2,7 @@
 #include "core/call/caller.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define TO(state) (1u << RIPC__CALL_IS_##state)
 
@@ -59,8 +60,10 @@ struct ripc__call *ripc__call_new(struct ripc *ctx)
 		.state = RIPC__CALL_IS_FREE,
 	};
 	ctx->call_table[ctx->call_slots++] = call;
-	if (!ctx->call_number)
-		ctx->call_number = 1;
+	if (!ctx->call_number) {
+		memcpy(&ctx->call_number, ctx->instance, sizeof(ctx->call_number));
+		ctx->call_number |= 1;
+	}
 	return call;
 }
 

@@ -57,7 +57,29 @@ START_TEST(find__only_by_its_id)
 }
 END_TEST
 
-/* An id is never 0, which no message may have, whatever the time is. Numbers in it have 44 bits. */
+/* The ids of two contexts differ, so that an answer to a former one of a name matches no call. */
+START_TEST(alloc__differs_between_contexts)
+{
+	struct ripc__call *call[2];
+	struct rig rig;
+
+	rig_start(&rig, 2, NULL);
+	for (unsigned i = 0; i < 2; i++) {
+		ripc__lock(rig.ctx[i]);
+		call[i] = ripc__call_alloc(rig.ctx[i]);
+		ck_assert_ptr_nonnull(call[i]);
+		ripc__call_set_state(call[i], RIPC__CALL_IS_WAITING);
+	}
+	ck_assert_uint_ne(call[0]->id, call[1]->id);
+	for (unsigned i = 0; i < 2; i++) {
+		ripc__call_release(call[i]);
+		ripc__unlock(rig.ctx[i]);
+	}
+	rig_end(&rig);
+}
+END_TEST
+
+/* An id is never 0, which no message may have. Numbers in it have 44 bits. */
 START_TEST(alloc__never_0)
 {
 	struct rig rig;
@@ -65,7 +87,7 @@ START_TEST(alloc__never_0)
 
 	rig_start(&rig, 1, NULL);
 	ripc__lock(rig.ctx[0]);
-	rig.ctx[0]->next_number = (UINT64_C(3) << (64 - RIPC__CALL_SLOT_BITS)) - 2;
+	rig.ctx[0]->call_number = (UINT64_C(3) << (64 - RIPC__CALL_SLOT_BITS)) - 3;
 	for (unsigned i = 0; i < 4; i++) {
 		call = ripc__call_alloc(rig.ctx[0]);
 		ck_assert_ptr_nonnull(call);
@@ -86,6 +108,7 @@ int main(void)
 	test_seed();
 	tcase_add_test(tc, set_state__transitions);
 	tcase_add_test(tc, find__only_by_its_id);
+	tcase_add_test(tc, alloc__differs_between_contexts);
 	tcase_add_test(tc, alloc__never_0);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/table", suite);
