@@ -21,14 +21,16 @@
 #undef ibv_reg_mr
 #undef ibv_query_port
 
-#define QUEUE 1024u /* entries of the stubs' queues */
+#define QUEUE 4096u /* entries of the stubs' queues */
+#define QPS   4096u
 
 static struct ibv_device device = {.name = "made0", .transport_type = IBV_TRANSPORT_IB};
 static struct ibv_context context;
 static struct ibv_comp_channel channel;
-static struct ibv_cq cq;
-static struct ibv_srq srq;
-static struct ibv_qp qps[16];
+static struct ibv_cq cq = {.context = &context};
+static struct ibv_srq srqs[4];
+static unsigned nsrqs;
+static struct ibv_qp qps[QPS];
 static unsigned nqps;
 static struct ibv_mr mrs[64];
 static unsigned nmrs;
@@ -36,10 +38,16 @@ static struct ibv_pd pd;
 static struct ibv_ah ah;
 static int objects; /* contexts, queues, queue pairs and registrations that exist */
 static int query_rc, open_rc;
+static uint64_t srq_ids[QUEUE]; /* receives of the shared queue */
+static unsigned nsrq_ids;
 static uint64_t recv_ids[QUEUE]; /* receives for datagrams, of all queue pairs so far */
 static unsigned nrecv_ids;
 static struct ibv_wc wcs[QUEUE];
 static unsigned nwcs;
+static enum ibv_qp_state ud_state; /* of the last change of a UD queue pair */
+static unsigned states;            /* changes of state */
+static struct ibv_send_wr sent;    /* the last one */
+static unsigned nsent;
 static struct ibv_async_event event; /* the last one */
 static uint16_t lid = 5;
 static enum ibv_mtu mtu = IBV_MTU_1024;
@@ -53,6 +61,16 @@ static int poll_cq(struct ibv_cq *c, int max, struct ibv_wc *wc)
 	nwcs -= n;
 	memmove(wcs, wcs + n, nwcs * sizeof(*wc));
 	return (int)n;
+}
+
+static void complete(uint64_t id, uint32_t qpn, enum ibv_wc_status status, uint32_t len)
+{
+	ck_assert_uint_lt(nwcs, QUEUE);
+	wcs[nwcs++] = (struct ibv_wc){.wr_id = id,
+				      .qp_num = qpn,
+				      .status = status,
+				      .opcode = IBV_WC_RECV,
+				      .byte_len = len};
 }
 
 static int req_notify_cq(struct ibv_cq *c, int solicited)
@@ -75,18 +93,29 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 static int post_srq_recv(struct ibv_srq *s, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	(void)s;
-	(void)wr;
-	(void)bad;
+	for (; wr; wr = wr->next) {
+		*bad = wr;
+		if (nsrq_ids == IB_SRQ_SIZE)
+			return ENOMEM;
+		srq_ids[nsrq_ids++] = wr->wr_id;
+	}
 	return 0;
 }
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	(void)qp;
-	(void)wr;
 	(void)bad;
+	for (; wr; wr = wr->next, nsent++)
+		sent = *wr;
 	return 0;
 }
+
+static struct ibv_context context = {.ops = {.poll_cq = poll_cq,
+					     .req_notify_cq = req_notify_cq,
+					     .post_recv = post_recv,
+					     .post_srq_recv = post_srq_recv,
+					     .post_send = post_send}};
 
 struct ibv_device **ibv_get_device_list(int *n)
 {
@@ -114,14 +143,10 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 	if (open_rc)
 		return NULL;
 	objects++;
-	context = (struct ibv_context){.device = d,
-				       .async_fd = eventfd(0, EFD_CLOEXEC),
-				       .cmd_fd = -1,
-				       .ops = {.poll_cq = poll_cq,
-					       .req_notify_cq = req_notify_cq,
-					       .post_recv = post_recv,
-					       .post_srq_recv = post_srq_recv,
-					       .post_send = post_send}};
+	context.device = d;
+	context.async_fd = eventfd(0, EFD_CLOEXEC);
+	context.cmd_fd = -1;
+	nsrqs = nsrq_ids = 0;
 	return &context;
 }
 
@@ -238,10 +263,12 @@ int ibv_get_cq_event(struct ibv_comp_channel *c, struct ibv_cq **which, void **a
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *p, struct ibv_srq_init_attr *attr)
 {
+	(void)p;
 	(void)attr;
+	ck_assert_uint_lt(nsrqs, 4);
 	objects++;
-	srq.context = p->context;
-	return &srq;
+	srqs[nsrqs].context = &context;
+	return &srqs[nsrqs++];
 }
 
 int ibv_destroy_srq(struct ibv_srq *s)
@@ -255,24 +282,37 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *p, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp *qp = &qps[nqps];
 
-	ck_assert_uint_lt(nqps, 16);
+	(void)p;
+	ck_assert_uint_lt(nqps, QPS);
 	objects++;
 	*qp = (struct ibv_qp){
-		.context = p->context, .qp_num = 100 + nqps++, .qp_type = attr->qp_type};
+		.context = &context, .qp_num = 100 + nqps++, .qp_type = attr->qp_type};
 	return qp;
 }
 
+/* A UD queue pair flushes its receives in error. */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
-	(void)qp;
-	(void)attr;
-	(void)mask;
+	if (qp->qp_type != IBV_QPT_UD || !(mask & IBV_QP_STATE))
+		return 0;
+	ud_state = attr->qp_state;
+	states++;
+	for (unsigned i = 0; ud_state == IBV_QPS_ERR && i < nrecv_ids; i++)
+		complete(recv_ids[i], qp->qp_num, IBV_WC_WR_FLUSH_ERR, 0);
+	if (ud_state == IBV_QPS_ERR)
+		nrecv_ids = 0;
 	return 0;
 }
 
+/* As libmlx5: the completions of the queue pair are discarded with it. */
 int ibv_destroy_qp(struct ibv_qp *qp)
 {
-	(void)qp;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < nwcs; i++)
+		if (wcs[i].qp_num != qp->qp_num)
+			wcs[n++] = wcs[i];
+	nwcs = n;
 	objects--;
 	return 0;
 }
