@@ -74,23 +74,12 @@ static struct {
 static void report(struct ripc__ensemble *e, enum ripc__ensemble_kind kind, uint64_t service,
 		   bool ours, int32_t version, const void *bytes, size_t len)
 {
-	struct ripc__ensemble_report *r = calloc(1, sizeof(*r) + len + 1);
-
-	ck_assert_ptr_nonnull(r);
 	/* No memory. */
-	if (kind != RIPC__ENS_UP && kind != RIPC__ENS_LOST && !draw(50)) {
-		free(r);
+	if (kind != RIPC__ENS_UP && kind != RIPC__ENS_LOST && !draw(50))
 		e->lost = true;
-		return;
-	}
-	r->kind = kind;
-	r->service = service;
-	r->ours = ours;
-	r->version = version;
-	r->len = len;
-	if (len)
-		memcpy(r->bytes, bytes, len);
-	ripc__list_add(&e->reports, &r->link);
+	else
+		ripc__list_add(&e->reports,
+			       &report_new(kind, service, ours, version, bytes, len)->link);
 }
 
 static void changed(uint64_t service)

@@ -49,18 +49,8 @@ void __wrap_ripc__ensemble_report_node(struct ripc__ensemble *e, enum ripc__ense
 				       uint64_t service, bool ours, int32_t version,
 				       const void *bytes, size_t len)
 {
-	struct ripc__ensemble_report *r = calloc(1, sizeof(*r) + len);
-
 	(void)e;
-	ck_assert_ptr_nonnull(r);
-	r->kind = kind;
-	r->service = service;
-	r->ours = ours;
-	r->version = version;
-	r->len = len;
-	if (len)
-		memcpy(r->bytes, bytes, len);
-	ripc__list_add(&reports, &r->link);
+	ripc__list_add(&reports, &report_new(kind, service, ours, version, bytes, len)->link);
 }
 
 int __wrap_ripc__ensemble_submit(struct ripc__ensemble *e, enum ripc__ensemble_command command,
@@ -129,11 +119,8 @@ static void report(enum ripc__ensemble_kind kind, bool new_session)
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	int n;
 
-	pending = calloc(1, sizeof(*pending) + 1); /* with an empty text */
-	ck_assert_ptr_nonnull(pending);
-	pending->kind = kind;
-	pending->service = kind == RIPC__ENS_UP || kind == RIPC__ENS_LOST ? 0 : SERVICE;
-	pending->len = new_session;
+	pending = report_new(kind, kind == RIPC__ENS_UP || kind == RIPC__ENS_LOST ? 0 : SERVICE,
+			     false, 0, "", new_session);
 	renewed = false;
 	while ((n = ripc__backend_zookeeper.recv(backend, ensemble_fd, &from, buf, sizeof(buf))) !=
 	       -EAGAIN)
@@ -279,15 +266,10 @@ static unsigned find(uint8_t instance, uint64_t generation)
 	struct ripc__backend_addr from = {0};
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	unsigned kinds = 0;
-	int len;
+	int len = ripc__record_encode(&record, buf, RIPC__NODE_MAX);
 
-	pending = calloc(1, sizeof(*pending) + RIPC__NODE_MAX);
-	ck_assert_ptr_nonnull(pending);
-	pending->kind = RIPC__ENS_FOUND;
-	pending->service = SERVICE;
-	len = ripc__record_encode(&record, pending->bytes, RIPC__NODE_MAX);
 	ck_assert_int_gt(len, 0);
-	pending->len = (size_t)len;
+	pending = report_new(RIPC__ENS_FOUND, SERVICE, false, 0, buf, (size_t)len);
 	while (ripc__backend_zookeeper.recv(backend, ensemble_fd, &from, buf, sizeof(buf)) >= 0)
 		kinds = 10 * kinds + buf[5];
 	return kinds;
