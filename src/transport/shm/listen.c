@@ -14,9 +14,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BACKLOG 1024
+/* Age from which a socket in a directory that refuses a connection is stale. */
+#define STALE_S 10
 
 static int listen_at(struct shm *t, unsigned which, const struct sockaddr_un *un, socklen_t len)
 {
@@ -44,12 +47,16 @@ static bool is_ours(const char *name)
 	return len == 42 && !strncmp(name, "ripc-", 5) && !strcmp(name + len - 5, ".sock");
 }
 
-/* Removes sockets whose processes were killed. */
+/*
+ * Removes sockets whose processes were killed. A new one, whose process is still between bind() and
+ * listen(), refuses connections, too.
+ */
 static void remove_stale_sockets(const char *dir)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	DIR *d = opendir(dir);
 	struct dirent *e;
+	struct stat st;
 
 	while (d && (e = readdir(d))) {
 		int fd, n;
@@ -57,7 +64,8 @@ static void remove_stale_sockets(const char *dir)
 		if (!is_ours(e->d_name))
 			continue;
 		n = snprintf(un.sun_path, sizeof(un.sun_path), "%s/%s", dir, e->d_name);
-		if (n < 0 || (size_t)n >= sizeof(un.sun_path))
+		if (n < 0 || (size_t)n >= sizeof(un.sun_path) || stat(un.sun_path, &st) ||
+		    time(NULL) - st.st_mtime < STALE_S)
 			continue;
 		fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		if (fd < 0)

@@ -220,9 +220,13 @@ END_TEST
 
 /* ---- listen.c ---- */
 
-/* Sockets of killed processes are removed, those of others stay, and ours is removed at close. */
+/*
+ * Sockets of killed processes are removed, those of others stay, also before their listen(), and
+ * ours is removed at close.
+ */
 START_TEST(listen__directory)
 {
+	static const struct timespec old[2];
 	char dir[] = "/tmp/ripc-test-XXXXXX", stale[128], path[128];
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	uint8_t addr[RIPC__ADDRESS_MAX];
@@ -238,15 +242,17 @@ START_TEST(listen__directory)
 	strcpy(un.sun_path, stale);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&un, sizeof(un)), 0);
-	close(fd);
 	strcpy(options.shm_dir, dir);
 	t = open_shm();
-	ck_assert_int_lt(stat(stale, &st), 0);
+	ck_assert_int_eq(stat(stale, &st), 0);
+	close(fd);
+	ck_assert_int_eq(utimensat(AT_FDCWD, stale, old, 0), 0);
 	strcpy(path, t->address.path);
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert(S_ISSOCK(st.st_mode));
 	ck_assert_uint_eq(st.st_mode & 0777, 0600);
 	second = open_shm();
+	ck_assert_int_lt(stat(stale, &st), 0);
 	ck_assert_int_eq(stat(path, &st), 0);
 	/* From another network namespace, the directory is used. */
 	a = t->address;
