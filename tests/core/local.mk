@@ -26,6 +26,11 @@ check_PROGRAMS += tests/core/call/test_chaos
 tests_core_call_test_chaos_SOURCES = tests/core/call/test_chaos.c \
 	tests/core/call/chaos.c tests/core/call/chaos.h \
 	tests/scale/call_history.c tests/scale/call_history.h
+check_PROGRAMS += tests/core/call/test_kills
+tests_core_call_test_kills_SOURCES = tests/core/call/test_kills.c \
+	tests/core/call/board.c tests/core/call/board.h \
+	tests/core/call/mortal.c tests/core/call/mortal.h \
+	tests/scale/call_history.c tests/scale/call_history.h
 check_PROGRAMS += tests/core/context/test_completion
 check_PROGRAMS += tests/core/context/test_context
 tests_core_context_test_context_LDFLAGS = $(AM_LDFLAGS) \
