@@ -34,6 +34,15 @@ static int post_unless_broken(struct ripc__ep *ep, const void *head, size_t head
 	return 0;
 }
 
+/* The next endpoint may be at the same address. */
+static void close_broken(struct ripc__ep *ep)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (ep == broken[i])
+			broken[i] = NULL;
+	ripc__transport_sim.ep_close(ep);
+}
+
 static uint64_t silence(void)
 {
 	uint64_t before = ripc__sim_now(rig.net);
@@ -205,6 +214,7 @@ START_TEST(timer__broken_lane)
 	rig_exchange(&rig, 0, 1);
 	rig_run(&rig, 3000);
 	ops.post = post_unless_broken;
+	ops.ep_close = close_broken;
 	for (unsigned i = 0; i < 2; i++) {
 		rig.ctx[i]->tp[rig_lane(&rig, i, !i)->tp].ops = &ops;
 		broken[i] = rig_lane(&rig, i, !i)->ep;
@@ -269,8 +279,7 @@ START_TEST(ping__slow_receiver_alive)
 }
 END_TEST
 
-static struct ripc__ep *kept;
-static const struct ripc__lane *gone; /* the lane that it belonged to */
+static struct ripc__ep *kept; /* of a lane that is gone; NULL: none */
 
 /* The other side does not learn of it. */
 static void close_unless_broken(struct ripc__ep *ep)
@@ -278,16 +287,16 @@ static void close_unless_broken(struct ripc__ep *ep)
 	if (ep == broken[0])
 		kept = ep;
 	else
-		ripc__transport_sim.ep_close(ep);
+		close_broken(ep);
 }
 
-static unsigned progress_unless_gone(struct ripc__transport *t, struct ripc__event *events,
+static unsigned progress_unless_kept(struct ripc__transport *t, struct ripc__event *events,
 				     unsigned max, uint64_t now_ns, uint64_t *deadline_ns)
 {
 	unsigned n = ripc__transport_sim.progress(t, events, max, now_ns, deadline_ns), left = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		if (!gone || events[i].user != gone)
+		if (!kept || events[i].ep != kept)
 			events[left++] = events[i];
 		else if (events[i].token)
 			ripc__transport_sim.release(t, events[i].token);
@@ -314,14 +323,13 @@ START_TEST(fail_over__of_quiet_lane)
 		rig_exchange(&rig, 0, 1);
 	ops.post = post_unless_broken;
 	ops.ep_close = close_unless_broken;
-	ops.progress = progress_unless_gone;
+	ops.progress = progress_unless_kept;
 	for (unsigned i = 0; i < 2; i++) {
 		rig.ctx[i]->tp[rig_lane(&rig, i, !i)->tp].ops = &ops;
 		broken[i] = rig_lane(&rig, i, !i)->ep;
 	}
 	before = ripc__sim_now(rig.net);
 	r = rig_begin(&rig, 0, 1, data, MIB);
-	gone = rig_lane(&rig, 0, 1);
 	ripc__lock(rig.ctx[0]);
 	ripc__lane_fail(rig_lane(&rig, 0, 1), -ENETDOWN, "the interface is down");
 	ripc__unlock(rig.ctx[0]);
@@ -331,7 +339,7 @@ START_TEST(fail_over__of_quiet_lane)
 	ck_assert_uint_le(ripc__sim_now(rig.net) - before, 1500 * RIPC__MS);
 	ripc_message_free(rig_take(&rig, 1));
 	ripc__transport_sim.ep_close(kept);
-	gone = NULL;
+	kept = broken[0] = NULL;
 	for (unsigned i = 0; i < 2; i++)
 		rig.ctx[i]->tp[rig_lane(&rig, i, !i)->tp].ops = &ripc__transport_sim;
 }
@@ -437,6 +445,7 @@ START_TEST(replace__reliable_in_order)
 	rig_exchange(&rig, 0, 1);
 	rig_run(&rig, 3000);
 	ops.post = post_unless_broken;
+	ops.ep_close = close_broken;
 	for (unsigned round = 0; round < 40; round++) {
 		for (unsigned i = 0; i < 2; i++) {
 			if (round == before_break) {
@@ -501,6 +510,7 @@ START_TEST(replace__one_direction)
 	rig_exchange(&rig, 1, 0);
 	rig_run(&rig, 3000);
 	ops.post = post_unless_broken;
+	ops.ep_close = close_broken;
 	rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].ops = &ops;
 	broken[0] = rig_lane(&rig, 0, 1)->ep;
 	broken[1] = NULL;
