@@ -302,7 +302,8 @@ int ripc__ring_mr_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base
 		served = must_serve(ep, base, len, access);
 		if (served < 0)
 			return ripc__fail(-EFAULT, "no memory is mapped at %p", base);
-		if (served)
+		/* A context that reads its own memory waits for its pages in both cases. */
+		if (served && !(t->caps & RIPC__CAP_SELF))
 			access |= RIPC__RING_ACCESS_SERVED;
 		region = ripc__ring_reg(&ep->ring, base, len, access);
 		if (!region)

@@ -2,6 +2,7 @@
 /* The core of the simulated network: time, random numbers and nodes. */
 #define _GNU_SOURCE
 #include "transport/sim/net.h"
+#include "base/hash.h"
 #include "wire/bytes.h"
 
 #include <errno.h>
@@ -178,6 +179,8 @@ bool ripc__sim_step(struct ripc__sim *net, uint64_t until_ns)
 		net->now_ns = timer.at_ns;
 	net->activity++;
 	net->counters.events++;
+	net->counters.history =
+		ripc__mix64(ripc__mix64(net->counters.history ^ net->now_ns) ^ timer.seq);
 	timer.fire(net, timer.obj, timer.arg);
 	if (net->event_at && net->counters.events >= net->event_at) {
 		net->event_at = 0;

@@ -65,7 +65,8 @@ struct ripc__sim_config {
  * gauges.
  */
 struct ripc__sim_counters {
-	uint64_t events;               /* network events, as counted by ripc__sim_at_event() */
+	uint64_t events;  /* network events, as counted by ripc__sim_at_event() */
+	uint64_t history; /* hash of all events so far: the same in each run with a seed */
 	uint64_t sends, writes, reads; /* posted */
 	uint64_t datagrams;            /* the same; a multicast counts once per receiver */
 	uint64_t written_messages;     /* of the writes, those with immediate data */
