@@ -73,7 +73,7 @@ static void reap(unsigned i)
 		board_process_ended(i);
 }
 
-/* A process is killed, or told to close its context, and is replaced after a while. */
+/* A process is killed, or closes its context, and is replaced after a while. */
 static void replace(const char *transport)
 {
 	/* The first client lives on. */
