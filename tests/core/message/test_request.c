@@ -315,6 +315,7 @@ START_TEST(send__long_on_the_next_lane)
 	struct iovec large = {data, 5000};
 	struct ripc_send_options o = {.size = sizeof(o), .flags = _i ? RIPC_RELIABLE : 0};
 
+	longs = 0;
 	rig_start(&rig, 2, NULL);
 	rig_connect(&rig, 0, 1);
 	while (!ripc_send_short(rig.s[0], RIG_ID(1), &large, 1, NULL, 0))

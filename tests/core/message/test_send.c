@@ -333,6 +333,7 @@ END_TEST
 /* The messages of the second context are counted, too. */
 static void setup_fast(void (*change)(struct ripc__sim_config *config), const char *options)
 {
+	memset(&costs, 0, sizeof(costs));
 	start_with(change, options);
 	rig.ctx[1]->tp[rig_lane(&rig, 1, 0)->tp].ops = &ops;
 }

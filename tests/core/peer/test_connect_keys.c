@@ -42,6 +42,7 @@ static void setup(void)
 {
 	char options[128];
 
+	nrequests = 0;
 	keys_setup();
 	keys_write(KEY_A);
 	snprintf(options, sizeof(options), "key_file=%s", key_path);
