@@ -60,21 +60,22 @@ END_TEST
 /* The ids of two contexts differ, so that an answer to a former one of a name matches no call. */
 START_TEST(alloc__differs_between_contexts)
 {
-	struct ripc__call *call[2];
+	uint64_t id[2];
 	struct rig rig;
 
 	rig_start(&rig, 2, NULL);
 	for (unsigned i = 0; i < 2; i++) {
+		struct ripc__call *call;
+
 		ripc__lock(rig.ctx[i]);
-		call[i] = ripc__call_alloc(rig.ctx[i]);
-		ck_assert_ptr_nonnull(call[i]);
-		ripc__call_set_state(call[i], RIPC__CALL_IS_WAITING);
-	}
-	ck_assert_uint_ne(call[0]->id, call[1]->id);
-	for (unsigned i = 0; i < 2; i++) {
-		ripc__call_release(call[i]);
+		call = ripc__call_alloc(rig.ctx[i]);
+		ck_assert_ptr_nonnull(call);
+		id[i] = call->id;
+		ripc__call_set_state(call, RIPC__CALL_IS_WAITING);
+		ripc__call_release(call);
 		ripc__unlock(rig.ctx[i]);
 	}
+	ck_assert_uint_ne(id[0], id[1]);
 	rig_end(&rig);
 }
 END_TEST
