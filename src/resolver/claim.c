@@ -339,6 +339,9 @@ int ripc__rcore_register(struct ripc__rcore *core, uint64_t service, const char 
 	h->pending.taken = claim_event;
 	h->nonce = ripc__rcore_nonce(core);
 	h->generation = 1;
+	/* Former holders may still lose the service to a claim of ours that was given up. */
+	if (takes_over(h) && core->given_up < UINT64_MAX)
+		h->generation = core->given_up + 1;
 	/* A holder that does not answer at present may be alive later. */
 	if (known) {
 		ripc__cache_record(known, &record, now_ns);
@@ -389,6 +392,8 @@ void ripc__rcore_unregister(struct ripc__rcore *core, uint64_t service, uint64_t
 
 	if (!h)
 		return;
+	if (h->generation > core->given_up)
+		core->given_up = h->generation;
 	claim_gone(core, h, now_ns);
 	ripc__pending_remove(&h->pending, RIPC__REGISTERED);
 	ripc__pending_remove(&h->pending, RIPC__CONFLICT);

@@ -91,9 +91,10 @@ struct ripc__rcore {
 	struct ripc__table lookups;  /* of struct ripc__lookup */
 	struct ripc__list negatives; /* oldest first */
 	struct ripc__cache cache;
-	struct ripc__timer repeat;        /* the next periodic claim */
-	uint32_t hurried;                 /* claims that follow without the usual pause */
-	uint64_t list_nonce;              /* of our LIST; 0: none is under way */
+	struct ripc__timer repeat; /* the next periodic claim */
+	uint32_t hurried;          /* claims that follow without the usual pause */
+	uint64_t given_up;         /* highest generation of the claims that were unregistered */
+	uint64_t list_nonce;       /* of our LIST; 0: none is under way */
 	struct ripc__list_ask *list_asks; /* RIPC__LIST_ASKS during a list; NULL: no memory */
 	unsigned nlist_asks;              /* of them in use */
 	bool list_untracked;              /* a page was asked for once, for want of an entry */

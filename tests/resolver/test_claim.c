@@ -369,6 +369,34 @@ START_TEST(takeover__stopped_holder_unknown)
 }
 END_TEST
 
+static void take_over(struct node *n)
+{
+	ck_assert_int_eq(ripc__rcore_register(n->core, 42, NULL, RIPC__REGISTER_TAKE, bus->now_ns),
+			 0);
+	bus_run(bus, 1000);
+	ck_assert_uint_eq(node_count(n, RIPC__REGISTERED, 42), 1);
+}
+
+/*
+ * A context takes the service over, gives it up and takes it over again, while the former holder is
+ * stopped: the former holder loses it.
+ */
+START_TEST(takeover__twice)
+{
+	take_over(a);
+	a->group = 1;
+	take_over(b);
+	ripc__rcore_unregister(b->core, 42, bus->now_ns);
+	bus_run(bus, 1000);
+	b->nevents = 0;
+	take_over(b);
+	a->group = 0;
+	bus_run(bus, 2 * RIPC__CLAIM_INTERVAL_MS);
+	ck_assert(node_holds(b, 42));
+	ck_assert(!node_holds(a, 42));
+}
+END_TEST
+
 /*
  * The holder on this host has not answered a probe: it may be slow, and is waited for, also if its
  * record is known (2).
@@ -423,6 +451,7 @@ int main(void)
 	tcase_add_loop_test(tc, takeover__waits_for_the_name, 0, 2);
 	tcase_add_loop_test(tc, takeover__stopped_holder, 0, 2);
 	tcase_add_test(tc, takeover__stopped_holder_unknown);
+	tcase_add_test(tc, takeover__twice);
 	tcase_add_loop_test(tc, takeover__silent_holder, 0, 3);
 	return test_main("resolver/claim", suite);
 }
