@@ -12,6 +12,7 @@
 #include "core/group/group.h"
 #include "base/host.h"
 #include "core/peer/lane.h"
+#include "core/memory/memory_object.h"
 #include "core/memory/message.h"
 #include "core/progress/descriptors.h"
 #include "core/progress/progress_thread.h"
@@ -63,9 +64,7 @@ static void RIPC__NO_ANALYSIS fork_child(void)
 		for (struct ripc_service *s = ctx->services; s; s = s->hh.next)
 			if (s->ready.fd >= 0)
 				close(s->ready.fd);
-		for (size_t i = 0; ctx->fork_locked && i < ctx->memory->nregions; i++)
-			if (ctx->memory->regions[i]->fd >= 0)
-				close(ctx->memory->regions[i]->fd);
+		ripc__memory_objects_forked(ctx);
 		if (ctx->fork_locked)
 			ripc__unlock(ctx);
 	}
@@ -81,7 +80,8 @@ static void RIPC__NO_ANALYSIS fork_child(void)
 
 /*
  * A thread with one of these locks may wait in the log's function, for a lock of the application
- * that the forking thread has. Then the child keeps descriptors, which is better than a deadlock.
+ * that the forking thread has. Then fork() goes on: a deadlock would be worse than a descriptor of
+ * an open call, which the child may keep.
  */
 static void RIPC__NO_ANALYSIS fork_prepare(void)
 {

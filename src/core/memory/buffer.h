@@ -174,8 +174,9 @@ struct ripc__memory {
 	struct ripc__list shared[RIPC__CLASS_MAX + 1];  /* free buffers with a descriptor */
 	/* instance of the peer that got the last long message out of a buffer of the class */
 	uint8_t last_peer[RIPC__CLASS_MAX + 1][16];
-	bool can_export;               /* a transport can export buffers */
-	unsigned nmemfds, nimport_fds; /* buffers and imports with a descriptor */
+	bool can_export; /* a transport can export buffers */
+	/* descriptors + 1, of buffers, then of imports; 0: none. memory_object.c */
+	int object_fds[RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX];
 	struct ripc__list lru;
 	uint64_t cached_bytes;
 	uint64_t bounce_bytes;          /* bytes of bounce buffers of all lanes: bounce.h */

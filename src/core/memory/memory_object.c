@@ -8,9 +8,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The place of a descriptor, or (-1) a free place, among those of one kind. NULL: there is none. */
+static int *place_of(struct ripc *ctx, bool import, int fd)
+{
+	int *fds = ctx->memory->object_fds + (import ? RIPC__MEMFDS_MAX : 0);
+	unsigned n = import ? RIPC__IMPORT_FDS_MAX : RIPC__MEMFDS_MAX;
+
+	for (unsigned i = 0; i < n; i++)
+		if (fds[i] == fd + 1)
+			return &fds[i];
+	return NULL;
+}
+
 bool ripc__memory_object_room(struct ripc *ctx)
 {
-	return ctx->memory->nmemfds < RIPC__MEMFDS_MAX;
+	return place_of(ctx, false, -1);
 }
 
 static uint64_t object_of(int fd)
@@ -27,14 +39,13 @@ static uint64_t object_of(int fd)
  */
 uint8_t *ripc__memory_object_map(struct ripc *ctx, struct ripc__region *r)
 {
+	int *place = place_of(ctx, false, -1), fd;
 	struct rlimit limit;
 	void *base = MAP_FAILED;
 	size_t cap = r->cap;
-	int fd;
 
 	/* Above this limit ftruncate() raises SIGXFSZ. */
-	if (!ripc__memory_object_room(ctx) ||
-	    (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
+	if (!place || (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
 		return NULL;
 	fd = memfd_create("ripc-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
@@ -51,7 +62,7 @@ uint8_t *ripc__memory_object_map(struct ripc *ctx, struct ripc__region *r)
 		close(fd);
 		return NULL;
 	}
-	ctx->memory->nmemfds++;
+	*place = fd + 1;
 	r->fd = fd;
 	r->object = object_of(fd);
 	return base;
@@ -77,13 +88,15 @@ struct ripc__region *ripc__memory_object_own(struct ripc *ctx, const struct ripc
 
 bool ripc__memory_object_keep(struct ripc *ctx, struct ripc__region *import, int fd)
 {
+	int *place = place_of(ctx, true, -1);
+
 	import->object = object_of(fd);
 	/* Known once: most are objects of others. */
 	if (!ripc__memory_object_own(ctx, import))
 		import->object = 0;
-	if (ctx->memory->nimport_fds >= RIPC__IMPORT_FDS_MAX)
+	if (!place)
 		return false;
-	ctx->memory->nimport_fds++;
+	*place = fd + 1;
 	import->fd = fd;
 	return true;
 }
@@ -92,10 +105,14 @@ void ripc__memory_object_close(struct ripc *ctx, struct ripc__region *r)
 {
 	if (r->fd < 0)
 		return;
-	if (r->state == RIPC__REGION_IMPORTED)
-		ctx->memory->nimport_fds--;
-	else
-		ctx->memory->nmemfds--;
+	*place_of(ctx, r->state == RIPC__REGION_IMPORTED, r->fd) = 0;
 	close(r->fd);
 	r->fd = -1;
+}
+
+void ripc__memory_objects_forked(struct ripc *ctx)
+{
+	for (unsigned i = 0; i < RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX; i++)
+		if (ctx->memory->object_fds[i])
+			close(ctx->memory->object_fds[i] - 1);
 }

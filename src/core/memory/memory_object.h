@@ -19,5 +19,10 @@ bool ripc__memory_object_keep(struct ripc *ctx, struct ripc__region *import, int
 struct ripc__region *ripc__memory_object_own(struct ripc *ctx, const struct ripc__region *import);
 /* Closes the descriptor of a region, if it has one. */
 void ripc__memory_object_close(struct ripc *ctx, struct ripc__region *r);
+/*
+ * In the child of fork(), also without the lock: closes all descriptors. Async-signal-safe. A
+ * thread that has the lock may be changing the table of regions, but not these.
+ */
+void ripc__memory_objects_forked(struct ripc *ctx);
 
 #endif

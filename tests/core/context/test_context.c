@@ -345,6 +345,42 @@ START_TEST(fork__waits_for_open_and_close)
 }
 END_TEST
 
+static void *hold_the_lock(void *arg)
+{
+	ripc__lock(arg);
+	holder.there = true;
+	AWAIT(holder.forked);
+	ripc__unlock(arg);
+	return arg;
+}
+
+/* The same for memory objects, when the thread has the lock of the context, which fork() lacks. */
+START_TEST(fork__without_lock)
+{
+	unsigned before = test_descriptors();
+	struct ripc *ctx;
+	pthread_t thread;
+	int status;
+	pid_t pid;
+
+	setenv("RIPC_RESOLVER", "local", 1);
+	OK(ripc_open(&ctx, "transports=shm"));
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_ptr_nonnull(ripc_buf_alloc(ctx, 100000));
+	ck_assert_int_ge(ctx->memory->regions[0]->fd, 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, hold_the_lock, ctx), 0);
+	AWAIT(holder.there);
+	pid = fork();
+	if (!pid)
+		_exit((int)(test_descriptors() - before));
+	holder.forked = true;
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	OK(ripc_close(ctx));
+}
+END_TEST
+
 /* How many descriptors an epoll instance watches. */
 static unsigned watched(int epfd)
 {
@@ -457,6 +493,7 @@ int main(void)
 	/* First: with CK_FORK=no the library must not have registered its handler before. */
 	tcase_add_loop_test(tc, fork__holds_locks, 0, 2);
 	tcase_add_loop_test(tc, fork__waits_for_open_and_close, 0, 5);
+	tcase_add_test(tc, fork__without_lock);
 	tcase_add_loop_test(tc, fork__ends_watches, 0, 2);
 	tcase_add_test(tc, open__secret);
 	tcase_add_test(tc, open__host_id);
