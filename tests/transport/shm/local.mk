@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libtests_la_SOURCES += tests/transport/shm/zero_copy_pair.h tests/transport/shm/shm_pair.h \
-	tests/transport/shm/virtual_time.h
+	tests/transport/shm/virtual_time.h tests/transport/shm/blocks.h
 
 check_PROGRAMS += tests/transport/shm/test_absent_pages
 check_PROGRAMS += tests/transport/shm/test_doorbell
@@ -11,6 +11,8 @@ check_PROGRAMS += tests/transport/shm/test_export_death
 check_PROGRAMS += tests/transport/shm/test_export_isolation
 check_PROGRAMS += tests/transport/shm/test_export_refs
 check_PROGRAMS += tests/transport/shm/test_mapped_copy
+check_PROGRAMS += tests/transport/shm/test_mapped_ends
+tests_transport_shm_test_mapped_ends_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mmap,--wrap=mremap
 check_PROGRAMS += tests/transport/shm/test_mapped_random
 check_PROGRAMS += tests/transport/shm/test_recycle
 check_PROGRAMS += tests/transport/shm/test_release_ack

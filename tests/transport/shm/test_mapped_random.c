@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include "core/memory/mapped.h"
 #include "core/peer/lane.h"
-#include "core/peer/lane_progress.h"
 #include "core/peer/peer.h"
 #include "core/service/service.h"
 
@@ -268,39 +267,6 @@ static void renew(unsigned i)
 		write_part(b, k);
 }
 
-static struct ripc__lane *any_lane(unsigned i)
-{
-	struct ripc__lane *lane;
-	unsigned n = draw(4);
-
-	ripc__list_for_each_entry (lane, &ctx[i]->lanes, link)
-		if (lane->state == RIPC__LANE_UP && !n--)
-			return lane;
-	return NULL;
-}
-
-/* No message leaves over a lane for a while. */
-static void block(unsigned i)
-{
-	struct ripc__lane *lane = any_lane(i);
-
-	if (lane && lane->sending == RIPC__SENDING_FREE)
-		ripc__lane_set_sending(lane, RIPC__SENDING_BLOCKED);
-}
-
-static void unblock_all(void)
-{
-	struct ripc__lane *lane, *tmp;
-
-	for (unsigned i = 0; i < CONTEXTS; i++)
-		ripc__list_for_each_entry_safe (lane, tmp, &ctx[i]->lanes, link) {
-			if (lane->state != RIPC__LANE_UP || lane->sending != RIPC__SENDING_BLOCKED)
-				continue;
-			ripc__lane_set_sending(lane, RIPC__SENDING_FREE);
-			ripc__lane_flush(lane);
-		}
-}
-
 static void act(unsigned i, unsigned action)
 {
 	struct flight *f = &flights[i][draw(FLIGHTS)];
@@ -323,17 +289,17 @@ static void act(unsigned i, unsigned action)
 		renew(i);
 		break;
 	case 85 ... 86:
-		block(i);
+		lane_block(i, draw(4));
 		break;
 	case 87 ... 89:
-		unblock_all();
+		lanes_unblock();
 		break;
 	case 90:
 		if (f->r)
 			ended(f, ripc_request_cancel(&f->r, 0));
 		break;
 	case 91:
-		lane = draw(8) ? NULL : any_lane(i);
+		lane = draw(8) ? NULL : lane_nth(i, draw(4));
 		if (lane)
 			ripc__lane_fail(lane, -ECONNRESET, "as the test wants it");
 		break;
@@ -351,7 +317,7 @@ static void settle(void)
 	for (unsigned round = 0; busy; round++) {
 		busy = false;
 		ck_assert_uint_lt(round, 5000);
-		unblock_all();
+		lanes_unblock();
 		pass(10 * STEP);
 		for (unsigned i = 0; i < CONTEXTS; i++) {
 			test_requests(i);

@@ -8,6 +8,8 @@
 
 #include "base/clock.h"
 #include "core/memory/buffer.h"
+#include "core/peer/lane.h"
+#include "core/peer/lane_progress.h"
 #include "core/progress/context.h"
 #include "core/progress/hooks.h"
 #include "harness.h"
@@ -103,6 +105,39 @@ static inline void pass(uint64_t ns)
 {
 	for (uint64_t end = now_ns + ns; now_ns < end;)
 		poll_all();
+}
+
+/* Lane n of a context, from 0 on, if it is up; or NULL. */
+static inline struct ripc__lane *lane_nth(unsigned i, unsigned n)
+{
+	struct ripc__lane *lane;
+
+	ripc__list_for_each_entry (lane, &ctx[i]->lanes, link)
+		if (lane->state == RIPC__LANE_UP && !n--)
+			return lane;
+	return NULL;
+}
+
+/* No message leaves over this lane for a while. */
+static inline void lane_block(unsigned i, unsigned n)
+{
+	struct ripc__lane *lane = lane_nth(i, n);
+
+	if (lane && lane->sending == RIPC__SENDING_FREE)
+		ripc__lane_set_sending(lane, RIPC__SENDING_BLOCKED);
+}
+
+static inline void lanes_unblock(void)
+{
+	struct ripc__lane *lane, *tmp;
+
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		ripc__list_for_each_entry_safe (lane, tmp, &ctx[i]->lanes, link) {
+			if (lane->state != RIPC__LANE_UP || lane->sending != RIPC__SENDING_BLOCKED)
+				continue;
+			ripc__lane_set_sending(lane, RIPC__SENDING_FREE);
+			ripc__lane_flush(lane);
+		}
 }
 
 /* A buffer of len bytes, each 7, that context 1 has mapped. */
