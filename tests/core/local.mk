@@ -76,6 +76,7 @@ check_PROGRAMS += tests/core/peer/test_eviction
 check_PROGRAMS += tests/core/peer/test_idle_memory
 check_PROGRAMS += tests/core/group/test_crossed_lanes
 check_PROGRAMS += tests/core/group/test_group
+check_PROGRAMS += tests/core/group/test_group_random
 check_PROGRAMS += tests/core/group/test_group_control
 check_PROGRAMS += tests/core/group/test_multicast
 check_PROGRAMS += tests/core/group/test_membership
