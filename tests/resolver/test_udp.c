@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The UDP sockets of the resolver: what one datagram costs; and a lack of watches of epoll. */
+/*
+ * The UDP sockets of the resolver: what one datagram costs, networks with several addresses, and a
+ * lack of watches of epoll.
+ */
 #define _GNU_SOURCE
 #include "live.h"
 
@@ -46,10 +49,28 @@ unsigned __wrap_if_nametoindex(const char *name)
 	return __real_if_nametoindex(name);
 }
 
+/* Each address of each interface twice, as of an interface with two addresses in one network. */
+static bool doubled;
+static struct ifaddrs copies[64];
+
 int __wrap_getifaddrs(struct ifaddrs **all)
 {
+	int rc = __real_getifaddrs(all);
+	struct ifaddrs *last = rc ? NULL : *all;
+	unsigned n = 0;
+
 	calls.scans++;
-	return __real_getifaddrs(all);
+	if (!doubled || !last)
+		return rc;
+	for (struct ifaddrs *ifa = *all; ifa && n < 64; ifa = ifa->ifa_next) {
+		last = ifa;
+		copies[n++] = *ifa;
+	}
+	for (unsigned i = 0; i < n; i++)
+		copies[i].ifa_next = i + 1 < n ? &copies[i + 1] : NULL;
+	/* freeifaddrs() frees the first entry alone: all are in its memory. */
+	last->ifa_next = copies;
+	return 0;
 }
 
 int __real_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
@@ -109,6 +130,24 @@ START_TEST(receive__one_name_lookup)
 }
 END_TEST
 
+/* A request goes once to each network, however many addresses the interface has there. */
+START_TEST(open__one_target_per_network)
+{
+	char text[512], *first;
+	struct ctx c;
+
+	doubled = true;
+	open_ctx(&c, "resolver=udp");
+	doubled = false;
+	describe_entries(c.r, text, sizeof(text));
+	first = strstr(text, "127.255.255.255");
+	ck_assert_msg(first && !strstr(first + 1, "127.255.255.255"), "%s", text);
+	first = strstr(text, "%lo");
+	ck_assert_msg(!first || !strstr(first + 1, "%lo"), "%s", text);
+	ripc__resolver_close(c.r);
+}
+END_TEST
+
 START_TEST(open__names_the_limit_of_epoll)
 {
 	static const char *const chains[] = {"resolver=local", "resolver=udp",
@@ -143,6 +182,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, receive__one_name_lookup, 0, 2);
+	tcase_add_test(tc, open__one_target_per_network);
 	tcase_add_loop_test(tc, open__names_the_limit_of_epoll, 0, 3);
 	tcase_add_test(tc, register__names_the_limit_of_epoll);
 	suite_add_tcase(suite, tc);
