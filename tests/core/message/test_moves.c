@@ -3,7 +3,7 @@
  * Long messages, reliable short ones and calls between services that move, while lanes break and
  * contexts are suspended, closed and killed, on networks with little room. Rules:
  *
- * - Each message is received at most once, and not if its result excludes that.
+ * - Each message is received at most once, with every byte, and not if its result excludes that.
  * - A holder receives the messages of one kind from one sender in the order in which they were
  *   sent; calls have no order.
  * - A message whose result is 0 is received, unless a holder of its service ended later.
@@ -26,6 +26,7 @@ struct sent {
 	int rc;
 	struct ripc_request *request; /* NULL: it has ended, or is short */
 	uint8_t *bytes;
+	size_t len;
 };
 
 static struct rig rig;
@@ -61,9 +62,16 @@ static void check_result(const struct sent *s)
 		      s - sent, s->kind, s->rc);
 }
 
+static void fill(uint8_t *bytes, size_t len, uint32_t number)
+{
+	rig_fill(bytes, len, number);
+	memcpy(bytes, &number, sizeof(number));
+}
+
 static void received(struct ripc_message *m, unsigned i, unsigned k)
 {
 	struct iovec answer;
+	uint8_t *bytes;
 	uint32_t number;
 	struct sent *s;
 	unsigned *before;
@@ -74,6 +82,11 @@ static void received(struct ripc_message *m, unsigned i, unsigned k)
 	ck_assert_uint_eq(m->call ? CALL : m->is_long ? LONG : SHORT, s->kind);
 	ck_assert_uint_eq(m->source, RIG_ID(s->src));
 	ck_assert_uint_eq(m->dest, ID(s->dst));
+	ck_assert_uint_eq(m->items[0].iov_len, s->len);
+	bytes = malloc(s->len);
+	fill(bytes, s->len, number);
+	ck_assert_mem_eq(m->items[0].iov_base, bytes, s->len);
+	free(bytes);
 	ck_assert_msg(!s->received, "message %u of kind %u was received twice", number, s->kind);
 	s->received = true;
 	counts[s->kind]++;
@@ -138,8 +151,9 @@ static void start_send(void)
 		return;
 	*s = (struct sent){.kind = (enum kind)draw(KINDS), .src = i, .dst = k, .life = lives[i]};
 	item.iov_len = 8 + (s->kind == SHORT || draw(2) ? draw(400) : draw(60000));
-	item.iov_base = s->bytes = calloc(1, item.iov_len);
-	memcpy(s->bytes, &number, sizeof(number));
+	item.iov_base = s->bytes = malloc(item.iov_len);
+	s->len = item.iov_len;
+	fill(s->bytes, s->len, number);
 	nsent++;
 	switch (s->kind) {
 	case LONG:
