@@ -72,7 +72,7 @@ struct ofi_send {
 	void *copy; /* of the contents (inject), or NULL */
 };
 
-/* The CTS of a receive with direct, a long message. */
+/* The CTS of a receive, a long message unless it asks for no contents. */
 enum ofi_cts {
 	OFI_CTS_NONE,      /* not posted, or done */
 	OFI_CTS_PENDING,   /* under way, and its bytes are in cts */

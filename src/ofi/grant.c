@@ -37,8 +37,8 @@ static void cts_done(struct ofi_request *request, int status)
 		ofi_peer_lose(r->peer, -status, "a request for contents was not delivered");
 }
 
-/* Offers iov[0] as a return buffer. Return: 0; other: without one. */
-static int grant_direct(struct ofi_recv *r, const struct ofi_envelope *e)
+/* Posts a CTS that asks for contents. Return: as ripc_send_async(). */
+static int post_cts(struct ofi_recv *r, const struct ofi_envelope *e)
 {
 	struct iovec item = {r->cts, ofi_envelope_put(r->cts, e)};
 	struct iovec buffer = {r->iov[0].iov_base, r->granted};
@@ -47,7 +47,7 @@ static int grant_direct(struct ofi_recv *r, const struct ofi_envelope *e)
 	r->request.done = cts_done;
 	r->request.count = &r->ep->requests;
 	rc = ofi_request_start(r->ep->domain, &r->request, r->ep->data, r->peer->service, &item, 1,
-			       &buffer);
+			       r->direct ? &buffer : NULL);
 	if (!rc)
 		r->long_cts = OFI_CTS_PENDING;
 	return rc;
@@ -78,26 +78,27 @@ int ofi_recv_grant(struct ofi_recv *r)
 		.matched_messages = p->matched_messages,
 		.matched_bytes = p->matched_bytes,
 	};
-	int rc = -1;
+	int rc;
 
+	if (!r->granted) {
+		rc = ofi_peer_post(p, ep->data, &e, NULL, 0, 0, false);
+		if (rc)
+			return rc;
+		DL_DELETE(p->to_grant, r);
+		ofi_recv_end(r, 0);
+		return 0;
+	}
 	if (may_be_direct(r)) {
 		if (p->ndirect >= DIRECT_MAX)
 			return -EAGAIN;
 		r->direct = !ripc_buf_register(ep->domain->ctx, r->iov[0].iov_base, r->granted);
-		if (r->direct)
-			rc = grant_direct(r, &e);
-		if (rc)
-			ofi_recv_withdraw(r);
 	}
-	if (rc)
-		rc = ofi_peer_post(p, ep->data, &e, NULL, 0, 0, false);
-	if (rc)
-		return rc;
+	rc = post_cts(r, &e);
+	if (rc) {
+		ofi_recv_withdraw(r);
+		return rc == -ENOMEM ? -EAGAIN : rc;
+	}
 	DL_DELETE(p->to_grant, r);
-	if (!r->granted) {
-		ofi_recv_end(r, 0);
-		return 0;
-	}
 	DL_APPEND(p->granted, r);
 	p->ndirect += r->direct;
 	ep->granted++;

@@ -13,9 +13,9 @@
  *   main -- ABORT -----------------------> main    the contents for a CTS cannot be sent
  *
  * All but the contents begin with an envelope. EAGER, PART, RTS, CREDIT and ABORT are reliable
- * short messages, so they arrive in order; a CTS with a return buffer and the contents are long
- * messages. A CTS comes from `data`, because long items for `main` would else land in its return
- * buffers.
+ * short messages, so they arrive in order. The contents, and each CTS that asks for some, are long
+ * messages: short ones could overtake them, and contents are recognized by their order alone. A CTS
+ * comes from `data`, because long items for `main` would else land in its return buffers.
  *
  * Credit: a sender has at most OFI_WINDOW_MESSAGES messages (EAGER, RTS), and at most
  * OFI_WINDOW_BYTES of EAGER contents, at a peer that has not matched them. The counts of both sides

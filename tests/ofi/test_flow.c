@@ -202,6 +202,83 @@ START_TEST(many_endpoints__from_each_to_each)
 }
 END_TEST
 
+static void receive_in_two_pieces(struct side *s, uint8_t *buf, size_t len, fi_addr_t from)
+{
+	struct iovec iov[2] = {{buf, 100}, {buf + 100, len - 100}};
+
+	ck_assert_int_eq(fi_recvv(s->ep, iov, NULL, 2, from, buf), 0);
+}
+
+/* Return: the number of completions read. */
+static unsigned read_one(struct side *s)
+{
+	struct fi_cq_tagged_entry e;
+	ssize_t n = fi_cq_read(s->cq, &e, 1);
+
+	ck_assert_int_ne(n, -FI_EAVAIL);
+	return n == 1;
+}
+
+/*
+ * More long messages are under way to the peer than libripc sends at a time, so that a request for
+ * contents waits. The next one, for a receive of two pieces, does not overtake it.
+ */
+START_TEST(contents__in_the_order_in_which_they_are_asked_for)
+{
+	enum { PAIRS = 4, MESSAGES = 1024, LEN = 200000, SHORT = 100000 };
+	static uint8_t out[LEN], in[LEN], one[SHORT], two[SHORT], got[2 * SHORT];
+	struct side a[PAIRS], b[PAIRS];
+	fi_addr_t to_a[PAIRS], to_b[PAIRS];
+	/* Completions of both sides. */
+	unsigned left = 2 * (2 + (PAIRS - 1) * MESSAGES);
+	uint64_t end_ns = 0;
+
+	for (unsigned i = 0; i < PAIRS; i++) {
+		side_open(&a[i], i ? &a[0] : NULL, FI_WAIT_NONE);
+		side_open(&b[i], i ? &b[0] : NULL, FI_WAIT_NONE);
+		to_a[i] = side_insert(&b[i], &a[i]);
+		to_b[i] = side_insert(&a[i], &b[i]);
+	}
+	memset(one, 1, SHORT);
+	memset(two, 2, SHORT);
+	ck_assert_int_eq(fi_send(b[0].ep, one, SHORT, NULL, to_a[0], NULL), 0);
+	ck_assert_int_eq(fi_send(b[0].ep, two, SHORT, NULL, to_a[0], NULL), 0);
+	for (unsigned i = 1; i < PAIRS; i++) {
+		for (unsigned k = 0; k < MESSAGES; k++) {
+			receive_in_two_pieces(&b[i], in, LEN, to_a[i]);
+			ck_assert_int_eq(fi_send(a[i].ep, out, LEN, NULL, to_b[i], NULL), 0);
+		}
+		for (unsigned k = 0; k < 2 * MESSAGES; k++)
+			side_progress(&b[i]);
+		/* b[i] takes no contents meanwhile. */
+		for (unsigned k = 0; k < 2 * MESSAGES; k++)
+			side_progress(&a[i]);
+	}
+	side_progress(&a[0]);
+	side_progress(&a[0]);
+	ck_assert_int_eq(fi_recv(a[0].ep, got, SHORT, NULL, to_b[0], got), 0);
+	receive_in_two_pieces(&a[0], got + SHORT, SHORT, to_b[0]);
+	for (unsigned k = 0; k < MESSAGES; k++)
+		side_progress(&b[0]);
+	while (left) {
+		unsigned before = left;
+
+		for (unsigned i = 0; i < PAIRS; i++) {
+			left -= read_one(&a[i]);
+			left -= read_one(&b[i]);
+		}
+		if (left == before)
+			ck_assert(test_pause(&end_ns, TEST_PATIENCE_MS));
+	}
+	ck_assert_mem_eq(got, one, SHORT);
+	ck_assert_mem_eq(got + SHORT, two, SHORT);
+	for (unsigned i = PAIRS; i-- > 0;) {
+		side_close(&a[i]);
+		side_close(&b[i]);
+	}
+}
+END_TEST
+
 /* The context of the next error; completions before it are read. */
 static void *next_error(struct side *s)
 {
@@ -355,6 +432,7 @@ int main(void)
 	tcase_add_test(tc, flood__takes_bounded_memory);
 	tcase_add_test(tc, windows_of_numbered_messages__one_receive_is_too_short);
 	tcase_add_test(tc, injects_without_credit__are_refused_for_now);
+	tcase_add_test(tc, contents__in_the_order_in_which_they_are_asked_for);
 	tcase_add_test(tc, many_endpoints__from_each_to_each);
 	tcase_add_test(tc, endpoint_closed_under_traffic__ends_operations);
 	tcase_add_test(tc, endpoint_closed_without_credit__ends_sends);
