@@ -39,7 +39,9 @@ void ofi_ep_progress(struct ofi_ep *ep)
 		n++;
 	}
 	ep->arriving = n;
-	while ((ep->granted || ep->withdrawn) && !ripc_receive(ep->data, &m, 0)) {
+	/* Contents without a receive would keep a thread from sleeping. */
+	while ((ep->granted || ep->withdrawn || (ep->domain->drain && !n)) &&
+	       !ripc_receive(ep->data, &m, 0)) {
 		r = ofi_receive_data(ep, m);
 		ripc_message_free(m);
 		if (r)
@@ -433,6 +435,8 @@ int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fi
 	}
 	ep->domain = d;
 	ep->main_id = ripc_service_id(ep->main);
+	/* A number that no earlier endpoint with this address gave to its messages. */
+	ep->next_id = ripc_service_id(ep->data);
 	ep->caps = info->caps;
 	ep->tx_op_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_op_flags = info->rx_attr ? info->rx_attr->op_flags : 0;

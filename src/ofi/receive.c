@@ -481,7 +481,9 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *m)
 {
 	struct ofi_peer *p = m->event ? NULL : ofi_peer_find(ep, m->source);
-	struct ofi_recv *r = p ? p->granted : NULL;
+	/* Contents of the process before have no receive any more. */
+	struct ofi_recv *r =
+		p && !memcmp(p->instance, m->instance, OFI_INSTANCE_LEN) ? p->granted : NULL;
 	size_t at = 0;
 
 	if (!r) {

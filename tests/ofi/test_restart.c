@@ -2,6 +2,7 @@
 /* An endpoint with a service of its own choice is closed, and another process opens it again. */
 #include "side.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +82,87 @@ START_TEST(messages_of_the_process_before)
 }
 END_TEST
 
+/* Posts a long message for b: a shorter one before it is complete when b was found. */
+static void send_to_b(uint64_t tag)
+{
+	ck_assert_int_eq(fi_tsend(a.ep, out, 1, NULL, to_b, UINT64_MAX, NULL), 0);
+	ck_assert_ptr_null(side_wait(&a, NULL).op_context);
+	ck_assert_int_eq(fi_tsend(a.ep, out, LEN, NULL, to_b, tag, out), 0);
+}
+
+/* The same, and waits until it is there: a message to another endpoint follows. */
+static void bring_to_b(uint64_t tag, struct side *witness)
+{
+	char c;
+
+	send_to_b(tag);
+	ck_assert_int_eq(fi_inject(a.ep, "x", 1, side_insert(&a, witness)), 0);
+	ck_assert_int_eq(fi_recv(witness->ep, &c, 1, NULL, FI_ADDR_UNSPEC, NULL), 0);
+	side_wait(witness, &a);
+}
+
+/* Its contents come before the next message, and b looks at them after it. */
+START_TEST(contents_of_the_process_before)
+{
+	struct pollfd p = {.events = POLLIN};
+	struct fid *fids[1];
+	struct side witness;
+	char *next = malloc(LEN);
+
+	side_close(&b);
+	side_open(&b, NULL, FI_WAIT_FD);
+	side_open(&witness, &b, FI_WAIT_NONE);
+	to_a = side_insert(&b, &a);
+	to_b = side_insert(&a, &b);
+	for (unsigned i = 0; i < 2; i++) {
+		struct iovec iov[2] = {{in, i ? LEN : LEN / 2}, {in + LEN / 2, LEN / 2}};
+
+		exchange(&a, &b, to_b, 1);
+		memset(out, 7, LEN);
+		ck_assert_int_eq(fi_trecvv(b.ep, iov, NULL, 1 + !i, to_a, 1, 0, in), 0);
+		bring_to_b(1, &witness);
+		side_progress(&b);
+		side_wait(&a, NULL);
+		restart();
+		memset(out, 9, LEN);
+		bring_to_b(2, &witness);
+		if (i)
+			ck_assert_int_eq(fi_trecv(b.ep, next, LEN, NULL, to_a, 2, 0, next), 0);
+		ck_assert_ptr_eq(side_wait_error(&b, NULL).op_context, in);
+		fids[0] = &b.cq->fid;
+		ck_assert_int_eq(fi_control(fids[0], FI_GETWAIT, &p.fd), 0);
+		if (!i) {
+			AWAIT(!fi_trywait(b.fabric, fids, 1) && !poll(&p, 1, 1));
+			ck_assert_int_eq(fi_trecv(b.ep, next, LEN, NULL, to_a, 2, 0, next), 0);
+		}
+		ck_assert_ptr_eq(side_wait(&b, &a).op_context, next);
+		side_wait(&a, &b);
+		ck_assert_mem_eq(next, out, LEN);
+	}
+	side_close(&witness);
+	free(next);
+}
+END_TEST
+
+/* It reaches the next process, which has sent a message with the same number. */
+START_TEST(match_with_the_process_before__ends_no_send_of_the_next)
+{
+	exchange(&a, &b, to_b, 1);
+	ck_assert_int_eq(fi_tsend(a.ep, out, LEN, NULL, to_b, 2, out), 0);
+	side_progress(&b);
+	side_progress(&b);
+	restart();
+	send_to_b(3);
+	ck_assert_int_eq(fi_trecv(b.ep, in, LEN, NULL, to_a, 2, 0, in), 0);
+	ck_assert_ptr_eq(side_wait_error(&b, &a).op_context, in);
+	ck_assert(side_is_quiet(&a));
+	ck_assert_int_eq(fi_trecv(b.ep, in, LEN, NULL, to_a, 3, 0, in), 0);
+	side_wait(&b, &a);
+	side_wait(&a, &b);
+	exchange(&a, &b, to_b, LEN);
+}
+END_TEST
+
 static void send_many(struct side *from, struct side *to, fi_addr_t dest, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -112,6 +194,8 @@ int main(void)
 	tcase_add_checked_fixture(tc, begin, end);
 	tcase_add_test(tc, restarted__sends_and_receives);
 	tcase_add_test(tc, messages_of_the_process_before);
+	tcase_add_test(tc, contents_of_the_process_before);
+	tcase_add_test(tc, match_with_the_process_before__ends_no_send_of_the_next);
 	tcase_add_test(tc, credit__begins_again);
 	suite_add_tcase(s, tc);
 	return test_main("ofi/restart", s);
