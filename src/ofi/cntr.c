@@ -77,8 +77,9 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout_ms)
 			rc = -FI_EAVAIL;
 		if (rc || c->value >= threshold)
 			break;
-		if (!ofi_sources_sleep(&c->sources, deadline_ms)) {
-			rc = -FI_ETIMEDOUT;
+		rc = ofi_sources_sleep(&c->sources, deadline_ms);
+		if (rc) {
+			rc = rc == -FI_EAGAIN ? -FI_ETIMEDOUT : rc;
 			break;
 		}
 	}

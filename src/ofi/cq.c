@@ -157,7 +157,8 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 			ofi_sources_clear(&cq->sources);
 			break;
 		}
-		if (!ofi_sources_sleep(&cq->sources, deadline_ms))
+		n = ofi_sources_sleep(&cq->sources, deadline_ms);
+		if (n)
 			break;
 	}
 	ofi_unlock(cq->sources.domain);

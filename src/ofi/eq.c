@@ -75,10 +75,11 @@ static ssize_t eq_sread(struct fid_eq *fid, uint32_t *number, void *buf, size_t 
 
 	if (!eq->may_wait)
 		return ofi_refused("fi_eq_sread of a queue without wait object");
-	/* A signal ends poll(), and another thread may take the event. */
+	/* Another thread may take the event. A signal ends the wait. */
 	while ((n = eq_read(fid, number, buf, len, flags)) == -FI_EAGAIN &&
 	       (left_ms = deadline_ms - ofi_deadline_ms(0)) > 0)
-		poll(&p, 1, left_ms < INT_MAX ? (int)left_ms : -1);
+		if (poll(&p, 1, left_ms < INT_MAX ? (int)left_ms : -1) < 0)
+			return -errno;
 	return n;
 }
 

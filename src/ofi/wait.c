@@ -189,23 +189,24 @@ static bool is_active(const struct ofi_sources *s)
 	return false;
 }
 
-bool ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms)
+int ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms)
 {
 	struct pollfd p = {.fd = s->epoll_fd, .events = POLLIN};
 	int64_t left = deadline_ms == INT64_MAX ? SLEEP_MAX_MS : deadline_ms - now_ms();
+	int rc = 0;
 
 	if (left <= 0)
-		return false;
+		return -FI_EAGAIN;
 	left = MIN(left, SLEEP_MAX_MS);
 	if (is_active(s))
 		left = RETRY_MS;
 	ofi_unlock(s->domain);
-	if (s->epoll_fd >= 0)
-		poll(&p, 1, (int)left);
-	else
+	if (s->epoll_fd < 0)
 		sched_yield();
+	else if (poll(&p, 1, (int)left) < 0)
+		rc = -errno;
 	ofi_lock(s->domain);
-	return true;
+	return rc;
 }
 
 /* Of a queue or counter without wait object nothing becomes readable. */

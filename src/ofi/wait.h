@@ -50,9 +50,10 @@ static inline void ofi_sources_signal(struct ofi_sources *s)
 void ofi_sources_clear(struct ofi_sources *s);
 /*
  * Releases the lock, sleeps or yields until there may be something to do or until the deadline of
- * ofi_deadline_ms(), and takes the lock. Return: false: the time is up.
+ * ofi_deadline_ms(), and takes the lock. Return: 0; -FI_EAGAIN: the time is
+ * up; -FI_EINTR: a signal came.
  */
-bool ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms);
+int ofi_sources_sleep(struct ofi_sources *s, int64_t deadline_ms);
 /* timeout_ms < 0: never. */
 int64_t ofi_deadline_ms(int timeout_ms);
 

@@ -39,23 +39,43 @@ static void on_signal(int number)
 {
 }
 
-static void *wait_for_event(void *eq)
+static void *wait_for_events(void *objects)
 {
+	struct fid **fids = objects;
+	struct fid_cq *cq = container_of(fids[1], struct fid_cq, fid);
+	struct fid_cntr *cntr = container_of(fids[2], struct fid_cntr, fid);
+	struct fid_eq *eq = container_of(fids[0], struct fid_eq, fid);
+	struct fi_cq_tagged_entry e;
 	uint32_t number = 0;
 	char text[8];
+	ssize_t n;
 
 	__atomic_store_n(&tid, gettid(), __ATOMIC_RELEASE);
-	ck_assert_int_eq(fi_eq_sread(eq, &number, text, sizeof(text), -1, 0), 4);
+	ck_assert_int_eq(fi_eq_sread(eq, &number, text, sizeof(text), -1, 0), -FI_EINTR);
+	ck_assert_int_eq(fi_cq_sread(cq, &e, 1, NULL, -1), -FI_EINTR);
+	ck_assert_int_eq(fi_cntr_wait(cntr, 1, -1), -FI_EINTR);
+	__atomic_store_n(&done, true, __ATOMIC_RELEASE);
+	/* One more signal may be on its way. */
+	do
+		n = fi_eq_sread(eq, &number, text, sizeof(text), -1, 0);
+	while (n == -FI_EINTR);
+	ck_assert_int_eq(n, 4);
 	ck_assert_uint_eq(number, 7);
 	ck_assert_str_eq(text, "abc");
 	return NULL;
 }
 
-START_TEST(wait_for_an_event__outlasts_a_signal)
+/* fi_eq(3), fi_cq(3): a thread that waits returns if it is signaled. */
+START_TEST(waiting__ends_with_a_signal_or_in_time)
 {
 	const struct sigaction action = {.sa_handler = on_signal};
 	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC, .flags = FI_WRITE};
+	struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fi_cntr_attr cntr_attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fid_cntr *cntr;
+	struct fid_cq *cq;
 	struct fid_eq *eq;
+	struct fid *fids[3];
 	uint32_t number;
 	pthread_t thread;
 	uint64_t start_ms;
@@ -63,8 +83,13 @@ START_TEST(wait_for_an_event__outlasts_a_signal)
 
 	sigaction(SIGUSR1, &action, NULL);
 	ck_assert_int_eq(fi_eq_open(a.fabric, &attr, &eq, NULL), 0);
-	pthread_create(&thread, NULL, wait_for_event, eq);
-	for (unsigned i = 0; i < 2; i++) {
+	ck_assert_int_eq(fi_cq_open(a.domain, &cq_attr, &cq, NULL), 0);
+	ck_assert_int_eq(fi_cntr_open(a.domain, &cntr_attr, &cntr, NULL), 0);
+	fids[0] = &eq->fid;
+	fids[1] = &cq->fid;
+	fids[2] = &cntr->fid;
+	pthread_create(&thread, NULL, wait_for_events, fids);
+	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
 		AWAIT(__atomic_load_n(&tid, __ATOMIC_ACQUIRE) && test_sleeps(tid));
 		pthread_kill(thread, SIGUSR1);
 	}
@@ -74,7 +99,8 @@ START_TEST(wait_for_an_event__outlasts_a_signal)
 	ck_assert_int_eq(fi_eq_sread(eq, &number, text, sizeof(text), 20, 0), -FI_EAGAIN);
 	ck_assert_uint_ge(now_ms() - start_ms, 20);
 	ck_assert_int_eq(fi_eq_sread(eq, &number, text, sizeof(text), 0, 0), -FI_EAGAIN);
-	ck_assert_int_eq(fi_close(&eq->fid), 0);
+	for (unsigned i = 0; i < 3; i++)
+		ck_assert_int_eq(fi_close(fids[i]), 0);
 }
 END_TEST
 
@@ -239,7 +265,7 @@ int main(void)
 	TCase *tc = tcase_create("queues");
 
 	tcase_add_checked_fixture(tc, begin, end);
-	tcase_add_test(tc, wait_for_an_event__outlasts_a_signal);
+	tcase_add_test(tc, waiting__ends_with_a_signal_or_in_time);
 	tcase_add_test(tc, events__are_read_in_order);
 	tcase_add_test(tc, counter__wakes_its_wait_object);
 	tcase_add_test(tc, wait_object__without_endpoints_is_not_readable);
