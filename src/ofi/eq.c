@@ -136,7 +136,8 @@ int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 	struct ofi_eq *eq;
 	int fds[2];
 
-	if (attr->wait_obj == FI_WAIT_SET || attr->wait_obj == FI_WAIT_MUTEX_COND)
+	if (attr->wait_obj == FI_WAIT_SET || attr->wait_obj == FI_WAIT_MUTEX_COND ||
+	    attr->wait_obj == FI_WAIT_POLLFD)
 		return ofi_refused("fi_eq_open with this wait object");
 	eq = calloc(1, sizeof(*eq));
 	if (!eq)

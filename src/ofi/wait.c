@@ -86,7 +86,6 @@ int ofi_sources_init(struct ofi_sources *s, struct ofi_domain *d, enum fi_wait_o
 		break;
 	case FI_WAIT_UNSPEC:
 	case FI_WAIT_FD:
-	case FI_WAIT_POLLFD:
 		s->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 		s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		if (s->epoll_fd < 0 || s->event_fd < 0 || watch_fd(s, s->event_fd)) {
@@ -97,7 +96,7 @@ int ofi_sources_init(struct ofi_sources *s, struct ofi_domain *d, enum fi_wait_o
 		}
 		break;
 	default:
-		return ofi_refused("a wait object other than FI_WAIT_UNSPEC, _FD, _POLLFD, _YIELD");
+		return ofi_refused("a wait object other than FI_WAIT_UNSPEC, _FD, _YIELD");
 	}
 	ofi_domain_get(d);
 	return 0;

@@ -253,7 +253,9 @@ START_TEST(calls_that_are_not_served__return_enosys)
 	struct fid_ep *sep;
 	struct fid_cq *cq;
 	struct fid_wait *wait;
+	struct fid_eq *eq;
 	struct fi_cq_attr set = {.wait_obj = FI_WAIT_SET};
+	struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_POLLFD};
 	struct fi_wait_attr wait_attr = {.wait_obj = FI_WAIT_FD};
 
 	side_open(&s, NULL, FI_WAIT_NONE);
@@ -261,6 +263,9 @@ START_TEST(calls_that_are_not_served__return_enosys)
 	ck_assert_int_eq(fi_write(s.ep, "x", 1, NULL, 0, 0, 0, NULL), -FI_ENOSYS);
 	ck_assert_int_eq(fi_cq_sread(s.cq, &sep, 1, NULL, 0), -FI_ENOSYS);
 	ck_assert_int_eq(fi_cq_open(s.domain, &set, &cq, NULL), -FI_ENOSYS);
+	set.wait_obj = FI_WAIT_POLLFD;
+	ck_assert_int_eq(fi_cq_open(s.domain, &set, &cq, NULL), -FI_ENOSYS);
+	ck_assert_int_eq(fi_eq_open(s.fabric, &eq_attr, &eq, NULL), -FI_ENOSYS);
 	ck_assert_int_eq(fi_wait_open(s.fabric, &wait_attr, &wait), -FI_ENOSYS);
 	side_close(&s);
 }
