@@ -83,12 +83,6 @@ static struct mem *insert(void *base, size_t len, enum kind kind)
 	return m;
 }
 
-static void remove_mem(struct mem *m)
-{
-	tdelete(m, &tree, compare);
-	free(m);
-}
-
 static struct claim *claim_find(const void *base)
 {
 	struct claim *c;
@@ -119,7 +113,8 @@ static void claim_drop(struct claim *c)
 	free(c);
 }
 
-static void claims_drop(const struct mem *m)
+/* The memory is not known any more, and its claims have ended. */
+static void remove_mem(struct mem *m)
 {
 	struct claim *c, *tmp;
 
@@ -129,6 +124,8 @@ static void claims_drop(const struct mem *m)
 		if (c->mem == m)
 			claim_drop(c);
 	}
+	tdelete(m, &tree, compare);
+	free(m);
 }
 
 /*
@@ -156,7 +153,6 @@ static bool own_free(struct claim *c)
 
 	if (ripc_buf_free(NULL, m->base))
 		return false;
-	claim_drop(c);
 	remove_mem(m);
 	return true;
 }
@@ -280,10 +276,8 @@ void ripc_compat_buf_free(void *buf)
 	pthread_mutex_lock(&lock);
 	m = buf ? overlapping(buf, 1) : NULL;
 	if (m && m->kind == POOL) {
-		if (!ripc_buf_free(NULL, m->base)) {
-			claims_drop(m);
+		if (!ripc_buf_free(NULL, m->base))
 			remove_mem(m);
-		}
 	} else if (m) {
 		/*
 		 * The application frees it, but no peer may write into it any more if it was a
@@ -328,10 +322,8 @@ static struct mem *known(void *base, size_t len, enum kind kind, int *rc)
 			 */
 			recv_windows_drop(m);
 			*rc = ripc_buf_unregister(NULL, m->base);
-			if (!*rc) {
-				claims_drop(m);
+			if (!*rc)
 				remove_mem(m);
-			}
 		}
 	}
 	return NULL;

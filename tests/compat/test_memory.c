@@ -301,6 +301,26 @@ START_TEST(return_bufs__reused_after_no_use)
 }
 END_TEST
 
+START_TEST(return_bufs__unregistered_after_no_use)
+{
+	static char buf[100000];
+
+	for (int i = 0; i < 2; i++) {
+		struct got g;
+
+		ck_assert_uint_eq(ripc_compat_buf_register(buf, sizeof(buf)), 0);
+		ck_assert_uint_eq(send_with_return(alice, bob, buf, sizeof(buf)), 0);
+		g = receive(bob);
+		ripc_compat_buf_free(g.shorts[0]);
+		free_arrays(&g);
+		ck_assert_uint_eq(ripc_compat_buf_unregister(buf), 1);
+	}
+	/* The memory is the program's again. */
+	ck_assert_uint_eq(ripc_compat_reg_recv_window(buf, sizeof(buf)), 0);
+	ripc_compat_buf_free(buf);
+}
+END_TEST
+
 START_TEST(return_bufs__null_and_zero)
 {
 	void *item = "x", *bufs[3] = {NULL, NULL, (void *)1};
@@ -444,6 +464,7 @@ int main(void)
 	tcase_add_test(run, reg_recv_window__freed_and_allocated_again);
 	tcase_add_test(run, return_bufs__are_used);
 	tcase_add_test(run, return_bufs__reused_after_no_use);
+	tcase_add_test(run, return_bufs__unregistered_after_no_use);
 	tcase_add_test(run, return_bufs__null_and_zero);
 	tcase_add_test(run, return_bufs__are_bounded);
 	tcase_add_test(run, return_bufs__not_freed_while_received);
