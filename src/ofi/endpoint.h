@@ -65,8 +65,9 @@ struct ofi_send {
 	uint64_t tag, data;
 	uint64_t id;
 	size_t len;
-	unsigned life; /* SENDING: of the peer */
-	size_t posted; /* QUEUED: bytes of the contents that EAGER and PART took */
+	unsigned life;         /* SENDING: of the peer */
+	uint64_t data_service; /* SENDING: where the contents go */
+	size_t posted;         /* QUEUED: bytes of the contents that EAGER and PART took */
 	struct iovec iov[OFI_IOV_MAX];
 	unsigned niov;
 	void *copy; /* of the contents (inject), or NULL */
@@ -152,7 +153,7 @@ ssize_t ofi_send_start(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
 		       const struct ofi_call *c);
 /* Posts a queued send. Return: 0: it left the queue; -EAGAIN; other: the peer is lost. */
 int ofi_send_post(struct ofi_send *s);
-/* The peer asks for the contents of an RTS. */
+/* A peer asks for the contents of an RTS. It may have come from the process before, or ended. */
 void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_envelope *e);
 /* Ends a send and frees it; it is in no list. error: 0 or positive. */
 void ofi_send_end(struct ofi_send *s, int error);

@@ -81,7 +81,7 @@ int ofi_recv_grant(struct ofi_recv *r)
 	int rc;
 
 	if (!r->granted) {
-		rc = ofi_peer_post(p, ep->data, &e, NULL, 0, 0, false);
+		rc = ofi_peer_post(p, &e, NULL, 0, 0, false);
 		if (rc)
 			return rc;
 		DL_DELETE(p->to_grant, r);

@@ -44,7 +44,7 @@ static inline __attribute__((always_inline)) int post_now(struct ofi_ep *ep, con
 	if (len)
 		memcpy(bytes + item.iov_len, buf, len);
 	item.iov_len += len;
-	rc = ofi_peer_post_items(p, ep->main, &item, 1, false);
+	rc = ofi_peer_post_items(p, &item, 1, false);
 	if (rc) {
 		if (c->notify)
 			ofi_cq_unreserve(ep->tx_cq);

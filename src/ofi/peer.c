@@ -89,8 +89,8 @@ int ofi_peer_post_failed(struct ofi_peer *p, int rc)
 	return ofi_deadline_ms(0) < p->search_end_ms ? -EAGAIN : rc;
 }
 
-int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_envelope *e,
-		  const struct iovec *iov, unsigned niov, size_t len, bool more)
+int ofi_peer_post(struct ofi_peer *p, struct ofi_envelope *e, const struct iovec *iov,
+		  unsigned niov, size_t len, bool more)
 {
 	uint8_t bytes[OFI_ENVELOPE_MAX + OFI_ONE_ITEM_MAX];
 	struct iovec items[OFI_IOV_MAX + 1];
@@ -112,7 +112,7 @@ int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_enve
 		memcpy(items + 1, iov, niov * sizeof(*iov));
 		nitems += niov;
 	}
-	rc = ofi_peer_post_items(p, from, items, nitems, more);
+	rc = ofi_peer_post_items(p, items, nitems, more);
 	if (rc)
 		return rc;
 	if (e->flags & OFI_F_CREDIT) {
@@ -237,7 +237,7 @@ void ofi_peer_push(struct ofi_peer *p)
 	if (!rc && ofi_peer_credit_due(p, 4)) {
 		struct ofi_envelope e = {.kind = OFI_CREDIT, .flags = OFI_F_CREDIT};
 
-		rc = ofi_peer_post(p, p->ep->main, &e, NULL, 0, 0, false);
+		rc = ofi_peer_post(p, &e, NULL, 0, 0, false);
 	}
 	if (rc && rc != -EAGAIN)
 		ofi_peer_lose(p, -rc, ripc_error_detail());

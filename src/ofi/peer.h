@@ -92,13 +92,16 @@ void ofi_peer_push(struct ofi_peer *p);
  * Posts an envelope, with contents, as a reliable short message. Return: 0; -EAGAIN: again later;
  * -EMSGSIZE; other: the peer is to be lost.
  */
-int ofi_peer_post(struct ofi_peer *p, struct ripc_service *from, struct ofi_envelope *e,
-		  const struct iovec *iov, unsigned niov, size_t len, bool more);
-/* The error of a post, for a peer that may not be found yet. Return: as ofi_peer_post(). */
+int ofi_peer_post(struct ofi_peer *p, struct ofi_envelope *e, const struct iovec *iov,
+		  unsigned niov, size_t len, bool more);
+/*
+ * The error of a post, for a peer that may not be found yet or was started again. Return: as
+ * ofi_peer_post().
+ */
 int ofi_peer_post_failed(struct ofi_peer *p, int rc);
 /* Posts a message that has its envelope. Return: as ofi_peer_post(). */
-static inline int ofi_peer_post_items(struct ofi_peer *p, struct ripc_service *from,
-				      const struct iovec *items, unsigned nitems, bool more)
+static inline int ofi_peer_post_items(struct ofi_peer *p, const struct iovec *items,
+				      unsigned nitems, bool more)
 {
 	static const struct ripc_send_options options = {
 		.size = sizeof(options),
@@ -108,8 +111,8 @@ static inline int ofi_peer_post_items(struct ofi_peer *p, struct ripc_service *f
 		.size = sizeof(options_more),
 		.flags = RIPC_RELIABLE | RIPC_MORE,
 	};
-	int rc = ripc_send_short(from, p->service, items, nitems, more ? &options_more : &options,
-				 0);
+	int rc = ripc_send_short(p->ep->main, p->service, items, nitems,
+				 more ? &options_more : &options, 0);
 
 	if (rc)
 		return ofi_peer_post_failed(p, rc);

@@ -325,7 +325,10 @@ static inline void arrive(struct ofi_ep *ep, struct ofi_peer *p, const struct ri
 	struct ofi_message *kept;
 	struct ofi_recv *r;
 
-	if (p->parts.at < p->parts.len || contents > OFI_WINDOW_BYTES || contents < len) {
+	/* The send of the last message has ended with an error. */
+	if (p->parts.at < p->parts.len)
+		ofi_recv_parts_lost(p);
+	if (contents > OFI_WINDOW_BYTES || contents < len) {
 		ofi_peer_lose(p, FI_EIO, "it sent a message whose length is wrong");
 		return;
 	}
@@ -376,6 +379,9 @@ static void part(struct ofi_peer *p, const struct ripc_message *m, unsigned head
 	struct ofi_parts *parts = &p->parts;
 	struct ofi_recv *r = parts->recv;
 
+	/* The message began at the process before. */
+	if (!parts->len)
+		return;
 	if (!len || len > parts->len - parts->at) {
 		ofi_peer_lose(p, FI_EIO, "it sent more contents than it had announced");
 		return;
@@ -392,28 +398,28 @@ static void part(struct ofi_peer *p, const struct ripc_message *m, unsigned head
 
 void ofi_recv_parts_lost(struct ofi_peer *p)
 {
-	/* The receive is not EAGER any more: only a peer of this life completes it. */
+	struct ofi_recv *r = p->parts.recv;
+
+	/* The receive is not EAGER any more: the peer refuses its contents. */
 	if (p->parts.message)
 		p->parts.message->e.kind = OFI_RTS;
 	p->parts = (struct ofi_parts){0};
+	if (r)
+		ofi_recv_end(r, FI_EIO);
 }
 
-static void aborted(struct ofi_peer *p, uint64_t send_id)
+/* ABORT. */
+static void aborted(struct ofi_peer *p, const struct ripc_message *m)
 {
+	struct ofi_envelope e = {0};
 	struct ofi_recv *r;
 
-	DL_FOREACH (p->granted, r) {
-		if (r->send_id != send_id)
-			continue;
-		/* Further contents would land in its return buffer. */
-		if (r->direct) {
-			ofi_peer_lose(p, FI_EIO, "it cannot read the contents of a message");
-			return;
-		}
-		ofi_recv_ungrant(r);
-		ofi_recv_end(r, FI_EIO);
+	ofi_envelope_get(m->items[0].iov_base, m->items[0].iov_len, &e);
+	DL_SEARCH_SCALAR(p->granted, r, send_id, e.id);
+	if (!r)
 		return;
-	}
+	ofi_recv_ungrant(r);
+	ofi_recv_end(r, FI_EIO);
 }
 
 static void watch_event(struct ofi_ep *ep, const struct ripc_message *m)
@@ -453,8 +459,11 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 		p = ofi_peer_get(ep, m->source);
 	else
 		p = ofi_peer_find(ep, e.kind == OFI_CTS ? e.tag : m->source);
-	if (!p)
+	if (!p) {
+		if (e.kind == OFI_CTS)
+			ofi_send_cts(ep, m->source, &e);
 		return;
+	}
 	if (memcmp(p->instance, m->instance, OFI_INSTANCE_LEN) != 0)
 		ofi_peer_changed(p, m->instance);
 	if (e.flags & OFI_F_CREDIT)
@@ -470,9 +479,6 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 	case OFI_CTS:
 		ofi_send_cts(ep, m->source, &e);
 		break;
-	case OFI_ABORT:
-		aborted(p, e.id);
-		break;
 	default:
 		break;
 	}
@@ -481,15 +487,23 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *m)
 {
 	struct ofi_peer *p = m->event ? NULL : ofi_peer_find(ep, m->source);
-	/* Contents of the process before have no receive any more. */
-	struct ofi_recv *r =
-		p && !memcmp(p->instance, m->instance, OFI_INSTANCE_LEN) ? p->granted : NULL;
+	struct ofi_recv *r = NULL;
 	size_t at = 0;
 
+	/* Contents of the process before have no receive any more. */
+	if (p && memcmp(p->previous, m->instance, OFI_INSTANCE_LEN) != 0) {
+		if (memcmp(p->instance, m->instance, OFI_INSTANCE_LEN) != 0)
+			ofi_peer_changed(p, m->instance);
+		r = p->granted;
+	}
 	if (!r) {
 		FI_WARN_SPARSE(&ofi_provider, FI_LOG_EP_DATA,
 			       "service %" PRIu64 " sent contents that nobody asked for\n",
 			       m->source);
+		return NULL;
+	}
+	if (m->nitems == 2 && !m->items[1].iov_len) {
+		aborted(p, m);
 		return NULL;
 	}
 	if (bytes_of(m) != r->granted) {

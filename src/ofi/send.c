@@ -68,7 +68,7 @@ static int post_eager(struct ofi_send *s)
 				.data = s->data,
 				.len = s->len,
 			};
-		rc = ofi_peer_post(p, s->ep->main, &e, iov, n, len, s->more && len == s->len);
+		rc = ofi_peer_post(p, &e, iov, n, len, s->more && len == s->len);
 		if (rc == -EMSGSIZE && ofi_peer_lower_eager(p, len) && s->posted)
 			rc = 0;
 		else if (!rc) {
@@ -93,7 +93,7 @@ static int post_rts(struct ofi_send *s)
 		.len = s->len,
 		.id = s->id,
 	};
-	int rc = ofi_peer_post(p, s->ep->main, &e, NULL, 0, 0, s->more);
+	int rc = ofi_peer_post(p, &e, NULL, 0, 0, s->more);
 
 	if (!rc) {
 		p->sent_messages++;
@@ -139,11 +139,35 @@ int ofi_send_post(struct ofi_send *s)
 
 /* ---- contents ---- */
 
+struct abort_request {
+	struct ofi_request request;
+	uint8_t bytes[OFI_ENVELOPE_MAX];
+};
+
+static void abort_done(struct ofi_request *request, int status)
+{
+	free(container_of(request, struct abort_request, request));
+}
+
+static void post_abort(struct ofi_ep *ep, uint64_t data_service, uint64_t id)
+{
+	const struct ofi_envelope e = {.kind = OFI_ABORT, .flags = OFI_F_ID, .id = id};
+	struct abort_request *r = calloc(1, sizeof(*r));
+	struct iovec items[2] = {{0}};
+
+	if (!r)
+		return;
+	items[0] = (struct iovec){r->bytes, ofi_envelope_put(r->bytes, &e)};
+	r->request.done = abort_done;
+	r->request.count = &ep->requests;
+	if (ofi_request_start(ep->domain, &r->request, ep->main, data_service, items, 2, NULL))
+		free(r);
+}
+
 static void contents_done(struct ofi_request *request, int status)
 {
 	struct ofi_send *s = container_of(request, struct ofi_send, request);
 	struct ofi_peer *p = s->peer;
-	struct ofi_envelope e = {.kind = OFI_ABORT, .flags = OFI_F_ID, .id = s->id};
 
 	if (s->ep->closing) {
 		s->notify = false;
@@ -160,7 +184,7 @@ static void contents_done(struct ofi_request *request, int status)
 			ofi_peer_push(p);
 			return;
 		}
-		ofi_peer_post(p, s->ep->main, &e, NULL, 0, 0, false);
+		post_abort(s->ep, s->data_service, s->id);
 	}
 	ofi_send_end(s, -status);
 }
@@ -175,8 +199,10 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 	HASH_FIND(hh, ep->sends, &e->id, sizeof(e->id), s);
 	if (!s || s->peer->service != e->tag || e->len > s->len) {
 		FI_WARN(&ofi_provider, FI_LOG_EP_DATA,
-			"service %" PRIu64 " asks for a message that was not offered to it\n",
+			"service %" PRIu64 " asks for a message that is not offered to it\n",
 			data_service);
+		if (e->len)
+			post_abort(ep, data_service, e->id);
 		return;
 	}
 	HASH_DEL(ep->sends, s);
@@ -186,6 +212,7 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 	}
 	n = ofi_slice(s->iov, s->niov, 0, e->len, iov);
 	s->life = s->peer->life;
+	s->data_service = data_service;
 	s->request.done = contents_done;
 	s->request.count = &ep->requests;
 	rc = ofi_request_start(ep->domain, &s->request, ep->main, data_service, iov, n, NULL);

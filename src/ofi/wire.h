@@ -9,13 +9,14 @@
  *   main -- RTS --------------------------> main    a long message: matched or kept
  *   main <------------------------------ CTS -- data    matched; it may carry a return buffer
  *   main -- contents, at most CTS.len ----> data    in the order in which the CTS were received
+ *   main -- ABORT, empty item ------------> data    in place of contents that cannot be sent
  *   main -- CREDIT ----------------------> main    messages taken from the peer were matched
- *   main -- ABORT -----------------------> main    the contents for a CTS cannot be sent
  *
- * All but the contents begin with an envelope. EAGER, PART, RTS, CREDIT and ABORT are reliable
- * short messages, so they arrive in order. The contents, and each CTS that asks for some, are long
- * messages: short ones could overtake them, and contents are recognized by their order alone. A CTS
- * comes from `data`, because long items for `main` would else land in its return buffers.
+ * All but the contents begin with an envelope. EAGER, PART, RTS and CREDIT are reliable short
+ * messages, so they arrive in order. The contents, ABORT, and each CTS that asks for contents, are
+ * long messages: short ones could overtake them, and contents are recognized by their order alone.
+ * Such a CTS comes from `data`, because long items for `main` would else land in its return
+ * buffers. Contents have no empty items.
  *
  * Credit: a sender has at most OFI_WINDOW_MESSAGES messages (EAGER, RTS), and at most
  * OFI_WINDOW_BYTES of EAGER contents, at a peer that has not matched them. The counts of both sides
@@ -33,7 +34,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define OFI_WIRE_VERSION    2
+#define OFI_WIRE_VERSION    3
 #define OFI_WINDOW_MESSAGES 65536u
 #define OFI_WINDOW_BYTES    (1u << 20)
 #define OFI_ENVELOPE_MAX    44

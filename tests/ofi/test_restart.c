@@ -163,6 +163,28 @@ START_TEST(match_with_the_process_before__ends_no_send_of_the_next)
 }
 END_TEST
 
+/*
+ * b does not know yet that another process receives its messages: it ends them when the first
+ * message comes from there. The receive of one of them ends, too.
+ */
+START_TEST(message_that_ended__ends_its_receive)
+{
+	exchange(&a, &b, to_b, 1);
+	restart();
+	ck_assert_int_eq(fi_trecv(a.ep, in, 1, NULL, FI_ADDR_UNSPEC, 5, 0, in), 0);
+	ck_assert_int_eq(fi_tsend(b.ep, out, 1, NULL, to_a, 5, NULL), 0);
+	ck_assert_int_eq(fi_tsend(b.ep, out, LEN, NULL, to_a, 6, out), 0);
+	ck_assert_ptr_eq(side_wait(&a, &b).op_context, in);
+	ck_assert_ptr_null(side_wait(&b, NULL).op_context);
+	ck_assert_int_eq(fi_inject(a.ep, "x", 1, to_b), 0);
+	ck_assert_ptr_eq(side_wait_error(&b, &a).op_context, out);
+	ck_assert_int_eq(fi_trecv(a.ep, in, LEN, NULL, FI_ADDR_UNSPEC, 6, 0, in), 0);
+	ck_assert_ptr_eq(side_wait_error(&a, &b).op_context, in);
+	exchange(&b, &a, to_a, LEN);
+	exchange(&a, &b, to_b, LEN);
+}
+END_TEST
+
 static void send_many(struct side *from, struct side *to, fi_addr_t dest, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
@@ -196,6 +218,7 @@ int main(void)
 	tcase_add_test(tc, messages_of_the_process_before);
 	tcase_add_test(tc, contents_of_the_process_before);
 	tcase_add_test(tc, match_with_the_process_before__ends_no_send_of_the_next);
+	tcase_add_test(tc, message_that_ended__ends_its_receive);
 	tcase_add_test(tc, credit__begins_again);
 	suite_add_tcase(s, tc);
 	return test_main("ofi/restart", s);
