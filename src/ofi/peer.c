@@ -77,9 +77,19 @@ void ofi_peer_join(struct ofi_peer *p)
 
 /* ---- posting ---- */
 
+bool ofi_peer_holds_service(const struct ofi_peer *p)
+{
+	struct ripc_route route = {.size = sizeof(route)};
+
+	return p->life && !ripc_route_get(p->ep->domain->ctx, p->service, &route) &&
+	       !memcmp(route.instance, p->instance, OFI_INSTANCE_LEN);
+}
+
 int ofi_peer_post_failed(struct ofi_peer *p, int rc)
 {
 	if (rc == -ENOMEM)
+		return -EAGAIN;
+	if (rc == -EPIPE && ofi_peer_holds_service(p))
 		return -EAGAIN;
 	if (rc != -EHOSTUNREACH || p->reached)
 		return rc;

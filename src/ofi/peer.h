@@ -143,6 +143,11 @@ bool ofi_peer_lower_eager(struct ofi_peer *p, size_t len);
 void ofi_peer_credit(struct ofi_peer *p, const struct ofi_envelope *e);
 /* A message of the peer was matched; bytes: of EAGER contents. */
 void ofi_peer_matched(struct ofi_peer *p, size_t bytes);
+/*
+ * Whether the peer was started again and its new process holds the service. The end of a former
+ * process, and the loss of messages to it, may be reported later.
+ */
+bool ofi_peer_holds_service(const struct ofi_peer *p);
 /* From now on the end of the peer is noticed. */
 void ofi_peer_watch(struct ofi_peer *p);
 /* Ends all operations with the peer, later. error: positive. */

@@ -426,10 +426,14 @@ static void watch_event(struct ofi_ep *ep, const struct ripc_message *m)
 {
 	struct ofi_peer *p = ofi_peer_find(ep, m->source);
 
-	/* The message may come after one of the next process. */
-	if (!p || (p->life && !memcmp(p->previous, m->instance, OFI_INSTANCE_LEN)))
+	if (!p)
 		return;
 	p->watched = false;
+	/* The event may come after a message of the next process. */
+	if (memcmp(p->instance, m->instance, OFI_INSTANCE_LEN) != 0 && ofi_peer_holds_service(p)) {
+		ofi_peer_watch(p);
+		return;
+	}
 	ofi_peer_lose(p, FI_EIO, m->nitems ? m->items[0].iov_base : "its endpoint was closed");
 }
 
