@@ -125,7 +125,7 @@ static bool hints_unmet(const struct fi_info *h)
 static void fill(struct fi_info *f)
 {
 	*f->tx_attr = (struct fi_tx_attr){
-		.op_flags = FI_TRANSMIT_COMPLETE,
+		.op_flags = FI_INJECT_COMPLETE,
 		.msg_order = ORDER,
 		.inject_size = OFI_INJECT_MAX,
 		.size = OFI_QUEUE_SIZE,
