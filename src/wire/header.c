@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "wire/header.h"
 
+#include <assert.h>
+
 /*
  * Per kind: bytes between the header and the descriptors, and whether items, returns and payload
  * may follow. A kind that is not listed has a header alone.
@@ -68,6 +70,7 @@ size_t ripc__control_put(uint8_t buf[RIPC__CONTROL_MAX], unsigned kind, uint64_t
 	uint8_t *p = ripc__header_put(buf, (uint8_t)kind, 0, 0, 0, dest, source);
 
 	/* buf has room for both words; the length leaves out those that the kind does not have. */
+	assert((kinds[kind].fixed > 8 || !b) && (kinds[kind].fixed || !a));
 	ripc__put_le64(p, a);
 	ripc__put_le64(p + 8, b);
 	return RIPC__HEADER_LEN + kinds[kind].fixed;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-libtests_la_SOURCES += tests/core/groups.c tests/core/groups.h tests/core/numbers.c \
-	tests/core/numbers.h tests/core/requests.c tests/core/requests.h tests/core/rig.c \
-	tests/core/rig.h
+libtests_la_SOURCES += tests/core/groups.c tests/core/groups.h tests/core/invariants.c \
+	tests/core/invariants.h tests/core/numbers.c tests/core/numbers.h \
+	tests/core/requests.c tests/core/requests.h tests/core/rig.c tests/core/rig.h
 
 check_PROGRAMS += tests/core/progress/test_progress_thread
 tests_core_progress_test_progress_thread_LDFLAGS = $(AM_LDFLAGS) \

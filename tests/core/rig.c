@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "rig.h"
 
+#include "core/invariants.h"
 #include "wire/bytes.h"
 
 static void on_deadlock(void *arg, const char *text)
@@ -16,6 +17,7 @@ void rig_init(struct rig *rig, void (*change)(struct ripc__sim_config *config))
 		change(&rig->config);
 	rig->net = ripc__sim_create(test_seed(), &rig->config, on_deadlock, NULL);
 	ck_assert_ptr_nonnull(rig->net);
+	ripc__sim_audit(rig->net, check_sent);
 }
 
 unsigned rig_open(struct rig *rig, const char *options)
@@ -49,6 +51,13 @@ void rig_datagrams(struct ripc__sim_config *config)
 	config->datagram = true;
 }
 
+static void check_contexts(const struct rig *rig)
+{
+	for (unsigned i = 0; i < rig->n; i++)
+		if (rig->ctx[i])
+			check_counters(rig->ctx[i]);
+}
+
 void rig_close(struct rig *rig, unsigned i)
 {
 	OK(ripc_close(rig->ctx[i]));
@@ -62,6 +71,7 @@ void rig_end(struct rig *rig)
 	struct ripc__sim_counters counters;
 	const char *text = NULL;
 
+	check_contexts(rig);
 	for (unsigned i = 0; i < rig->n; i++)
 		if (rig->ctx[i])
 			rig_close(rig, i);
@@ -78,6 +88,7 @@ void rig_end(struct rig *rig)
 void rig_run(struct rig *rig, unsigned ms)
 {
 	ripc__sim_run(rig->net, ms * RIPC__MS);
+	check_contexts(rig);
 }
 
 const uint8_t *rig_instance(const struct rig *rig, unsigned i)
@@ -183,6 +194,7 @@ struct ripc_message *rig_take(struct rig *rig, unsigned i)
 	struct ripc_message *m = NULL;
 
 	OK(ripc_receive(rig->s[i], &m, 10000));
+	check_contexts(rig);
 	return m;
 }
 
@@ -251,60 +263,6 @@ void rig_inject(struct rig *rig, unsigned i, unsigned j, uint8_t *message, size_
 		lane->memory->tx_long.request = 0;
 	if (!skew)
 		lane->tx_seq++;
-}
-
-void rig_check_memory(const struct ripc *ctx)
-{
-	const struct ripc__memory *m = ctx->memory;
-	uint64_t cached = 0, pool = 0, registered = 0;
-	size_t nfree = 0, in_lru = 0, windows = 0, returns = 0, call_returns = 0;
-	const struct ripc__local_return *back;
-	const struct ripc__list *n;
-
-	for (size_t i = 0; i < m->nregions; i++) {
-		struct ripc__region *r = m->regions[i];
-
-		if (i) {
-			struct ripc__region *below = m->regions[i - 1];
-
-			ck_assert(below->base + below->cap <= r->base);
-		}
-		ripc__list_for_each (n, &r->windows)
-			windows++;
-		ripc__list_for_each (n, &r->returns)
-			returns++;
-		if (r->state == RIPC__REGION_USER) {
-			registered += r->len;
-			continue;
-		}
-		pool += r->cap;
-		ck_assert_uint_eq(r->cap, (size_t)1 << r->class);
-		if (r->state == RIPC__REGION_FREE) {
-			cached += r->cap;
-			nfree++;
-		}
-	}
-	ck_assert_uint_eq(windows, m->nrecv_windows);
-	ripc__list_for_each_entry (back, &m->returns, link) {
-		returns--;
-		call_returns += back->call != 0;
-	}
-	ck_assert_uint_eq(returns, 0);
-	ck_assert_uint_eq(call_returns, m->call_returns.count);
-	ripc__list_for_each (n, &m->lru)
-		in_lru++;
-	for (unsigned i = 0; i <= RIPC__CLASS_MAX; i++) {
-		ripc__list_for_each (n, &m->classes[i])
-			nfree--;
-		ripc__list_for_each (n, &m->shared[i])
-			nfree--;
-	}
-	ck_assert_uint_eq(nfree, 0);
-	ck_assert_uint_eq(cached, m->cached_bytes);
-	ck_assert_uint_eq(pool, ctx->stats.pool_bytes);
-	ck_assert_uint_eq(registered, ctx->stats.registered_bytes);
-	ck_assert_uint_le(m->cached_bytes, ctx->opt.pool_bytes);
-	ck_assert(in_lru == 0 || cached > 0);
 }
 
 unsigned rig_waiting(const struct ripc_service *s, enum ripc__rndv_state state)

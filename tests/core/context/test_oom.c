@@ -8,6 +8,7 @@
  * Repeat one n with RIPC_TEST_SEED and RIPC_TEST_OOM=n.
  */
 #include "core/context/functions.h"
+#include "core/invariants.h"
 #include "core/memory/late_ref.h"
 
 void *__real_malloc(size_t len);
@@ -253,6 +254,7 @@ static bool run_once(unsigned k, uint64_t nth, bool lasting)
 	if (configs[k].change)
 		configs[k].change(&config);
 	run.net = ripc__sim_create(test_seed(), &config, on_deadlock, NULL);
+	ripc__sim_audit(run.net, check_sent);
 	ripc__sim_hooks(run.net, &hooks);
 	shim.count = shim.failed = 0;
 	shim.nth = nth;
@@ -278,6 +280,9 @@ static bool run_once(unsigned k, uint64_t nth, bool lasting)
 	if (open == 2)
 		ck_assert_msg(recovers(&run), "allocation %llu fails: nothing works afterwards: %s",
 			      (unsigned long long)nth, ripc_error_detail());
+	for (unsigned i = 0; i < 2; i++)
+		if (run.ctx[i])
+			check_counters(run.ctx[i]);
 	/* The end without memory, too. */
 	shim.armed = shim.failed == 0 || lasting;
 	for (unsigned i = 0; i < 2; i++) {

@@ -61,7 +61,7 @@ START_TEST(fold__not_while_in_use)
 {
 	exchange_reliable(1);
 	rig_dest(&rig, 1, 0)->users++;
-	rig_run(&rig, 3 * RIPC__TRIM_MS);
+	ripc__sim_run(rig.net, 3 * RIPC__TRIM_MS * RIPC__MS);
 	ck_assert_ptr_nonnull(rig.ctx[1]->dests);
 	rig_dest(&rig, 1, 0)->users--;
 	ck_assert(!rig_dest(&rig, 0, 1)->learned);

@@ -130,11 +130,11 @@ START_TEST(select__no_bounce_buffer)
 		ck_assert(r[i]->items[0].exposed);
 		ck_assert_ptr_eq(r[i]->items[0].mr.base, p);
 	}
+	rig.ctx[0]->memory->bounce_bytes = 0;
 	for (unsigned i = 0; i < 5; i++) {
 		OK(ripc_request_wait(&r[i], 5000));
 		rig_expect(&rig, 1, lens[i], 1);
 	}
-	rig.ctx[0]->memory->bounce_bytes = 0;
 	OK(ripc_buf_unregister(rig.ctx[0], registered));
 	OK(ripc_buf_free(rig.ctx[0], own));
 	free(registered);

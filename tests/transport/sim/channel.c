@@ -107,6 +107,9 @@ static void departure_due(struct ripc__sim *net, void *obj, uint64_t arg)
 
 static void tamper(struct ripc__sim *net, struct sim_conn *conn, int side, struct sim_op *op)
 {
+	if (net->audit && op->data && op->kind == OP_SEND && op->wr_id != UINT64_MAX &&
+	    !conn->node[side]->hostile)
+		net->audit(op->data, op->len);
 	if (net->tamper && op->data &&
 	    (op->kind == OP_SEND || op->kind == OP_REQUEST || op->kind == OP_ACCEPT))
 		net->tamper(net->tamper_arg, conn->node[side]->instance,

@@ -88,6 +88,8 @@ static void schedule_datagram(struct ripc__sim *net, struct sim_node *from, stru
 			memcpy(flight->data + flight->len, iov[i].iov_base, iov[i].iov_len);
 		flight->len += iov[i].iov_len;
 	}
+	if (net->audit && !resolver && !from->hostile)
+		net->audit(flight->data, flight->len);
 	if (net->tamper)
 		net->tamper(net->tamper_arg, from->instance, to->instance, flight->data,
 			    &flight->len);

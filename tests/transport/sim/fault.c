@@ -147,6 +147,11 @@ int ripc__sim_inject(struct ripc__sim *net, const uint8_t from[16], const uint8_
 	return -ENOTCONN;
 }
 
+void ripc__sim_audit(struct ripc__sim *net, ripc__sim_audit_fn *fn)
+{
+	net->audit = fn;
+}
+
 void ripc__sim_tamper(struct ripc__sim *net, ripc__sim_tamper_fn *fn, void *arg)
 {
 	net->tamper = fn;

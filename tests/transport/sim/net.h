@@ -215,6 +215,7 @@ struct ripc__sim {
 	uint64_t event_at; /* see ripc__sim_at_event(); 0: none */
 	void (*event_fn)(void *arg);
 	void *event_arg;
+	ripc__sim_audit_fn *audit;
 	ripc__sim_tamper_fn *tamper;
 	void *tamper_arg;
 	ripc__sim_arrival_fn *arrival;
