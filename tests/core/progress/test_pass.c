@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Passes of a context whose transports and resolver are stubs: when the resolver is polled. */
+/* Passes of a context whose transports and resolver are stubs: what they poll, and when again. */
 #include "core/progress/pass.h"
 #include "core/progress/context.h"
 #include "harness.h"
@@ -61,7 +61,69 @@ static uint64_t pass_end(struct ripc *of, uint64_t deadline)
 	return deadline;
 }
 
+/* A stub: it has this many events left, and wants to be polled again at this time. */
+struct ripc__transport {
+	unsigned left, polls;
+	uint64_t again_ns;
+	bool pending; /* it cannot be armed */
+	unsigned arms;
+};
+
+static struct ripc__transport stubs[3];
+static unsigned reported[3], timers, evictions, freed;
+
+static unsigned stub_progress(struct ripc__transport *t, struct ripc__event *ev, unsigned max,
+			      uint64_t time_ns, uint64_t *deadline_ns)
+{
+	unsigned n = t->left < max ? t->left : max;
+
+	ck_assert_uint_eq(time_ns, ctx.now_ns);
+	memset(ev, 0, n * sizeof(*ev));
+	t->left -= n;
+	t->polls++;
+	if (t->again_ns < *deadline_ns)
+		*deadline_ns = t->again_ns;
+	return n;
+}
+
+static int stub_arm(struct ripc__transport *t)
+{
+	t->arms++;
+	return t->pending;
+}
+
+static const struct ripc__transport_ops stub_ops = {.progress = stub_progress, .arm = stub_arm};
+
+static void transport_event(struct ripc *of, unsigned tp, const struct ripc__event *ev)
+{
+	(void)ev;
+	ck_assert_uint_eq(of->pass, RIPC__PASS_RUNNING);
+	reported[tp]++;
+}
+
+static void run_timers(struct ripc *of)
+{
+	ck_assert_uint_eq(of->timers_ns, RIPC__NEVER);
+	timers++;
+}
+
+static void evict(struct ripc *of)
+{
+	of->evict_cause = 0;
+	evictions++;
+}
+
+static void free_dead_lanes(struct ripc *of)
+{
+	ripc__list_init(&of->dead_lanes);
+	freed++;
+}
+
 static const struct ripc__progress_ops ops = {
+	.transport_event = transport_event,
+	.timers = run_timers,
+	.evict = evict,
+	.free_dead_lanes = free_dead_lanes,
 	.resolver_event = resolver_event,
 	.resolver_awaited = resolver_awaited,
 	.pass_end = pass_end,
@@ -76,6 +138,16 @@ static void setup(void)
 	ctx.now_ns = ctx.resolver_polled_ns = now_ns = 1000 * RIPC__MS;
 	polls = reads = events = nevents = 0;
 	awaited = false;
+	/* Of three transports the second is not open. */
+	ctx.ntp = 3;
+	memset(stubs, 0, sizeof(stubs));
+	memset(reported, 0, sizeof(reported));
+	timers = evictions = freed = 0;
+	for (unsigned i = 0; i < 3; i++) {
+		ctx.tp[i].ops = &stub_ops;
+		ctx.tp[i].t = i == 1 ? NULL : &stubs[i];
+		stubs[i].again_ns = RIPC__NEVER;
+	}
 }
 
 /* A pass after so long. */
@@ -156,6 +228,132 @@ START_TEST(resolver__virtual_time)
 }
 END_TEST
 
+/* A pass takes all events of each open transport, once it has found fewer than it asked for. */
+START_TEST(full_pass__transports)
+{
+	struct ripc__list dead;
+
+	stubs[0].left = 3;
+	stubs[2].left = 130;
+	stubs[2].again_ns = now_ns + 7;
+	ripc__list_add(&ctx.dead_lanes, &dead);
+	ctx.evict_cause = -EMFILE;
+	ck_assert(!ripc__full_pass(&ctx));
+	ck_assert_uint_eq(stubs[0].polls, 1);
+	ck_assert_uint_eq(stubs[2].polls, 3);
+	ck_assert_uint_eq(reported[0], 3);
+	ck_assert_uint_eq(reported[2], 130);
+	ck_assert_uint_eq(ctx.next_timer_ns, now_ns + 7);
+	ck_assert_uint_eq(evictions, 1);
+	ck_assert_uint_eq(freed, 1);
+	ck_assert_uint_eq(ctx.pass, RIPC__PASS_NONE);
+	ck_assert(!ripc__full_pass(&ctx));
+	ck_assert_uint_eq(evictions, 1);
+	ck_assert_uint_eq(freed, 1);
+}
+END_TEST
+
+/* A transport that always has events does not hold up the pass, and the next one is due at once. */
+START_TEST(full_pass__endless_events)
+{
+	stubs[0].left = 1000000;
+	stubs[2].left = 1;
+	ck_assert(!ripc__full_pass(&ctx));
+	ck_assert_uint_ge(stubs[0].polls, 2);
+	ck_assert_uint_lt(stubs[0].polls, 100);
+	ck_assert_uint_eq(reported[2], 1);
+	ck_assert_uint_eq(ctx.next_timer_ns, 0);
+	/* That the events end with a full batch is not known. */
+	stubs[0].left = reported[0];
+	ck_assert(!ripc__full_pass(&ctx));
+	ck_assert_uint_eq(stubs[0].left, 0);
+	ck_assert_uint_eq(ctx.next_timer_ns, 0);
+	ck_assert(!ripc__full_pass(&ctx));
+	ck_assert_uint_eq(ctx.next_timer_ns, RIPC__NEVER);
+}
+END_TEST
+
+/* The timers run when their time has passed, and the earliest of all times is the next. */
+START_TEST(full_pass__timers)
+{
+	ctx.timers_ns = now_ns + 1;
+	ctx.resolver_timer_ns = now_ns + 2;
+	ck_assert(!ripc__full_pass(&ctx));
+	ck_assert_uint_eq(timers, 0);
+	ck_assert_uint_eq(ctx.next_timer_ns, now_ns + 1);
+	ctx.now_ns = ++now_ns;
+	ck_assert(!ripc__full_pass(&ctx));
+	ck_assert_uint_eq(timers, 1);
+	ck_assert_uint_eq(ctx.next_timer_ns, now_ns + 1);
+	stubs[2].again_ns = now_ns;
+	ck_assert(!ripc__full_pass(&ctx));
+	ck_assert_uint_eq(ctx.next_timer_ns, now_ns);
+}
+END_TEST
+
+/* One batch of each transport with lanes, without timers and resolver. */
+START_TEST(partial_pass__active_transports)
+{
+	struct ripc__list dead;
+
+	ctx.active_tps = 1u << 2;
+	ctx.timers_ns = 0;
+	ctx.next_timer_ns = now_ns + 9;
+	stubs[0].left = 5;
+	stubs[2].left = 5;
+	ripc__partial_pass(&ctx);
+	ck_assert_uint_eq(reported[0], 0);
+	ck_assert_uint_eq(reported[2], 5);
+	ck_assert_uint_eq(timers + polls + freed, 0);
+	ck_assert_uint_eq(ctx.next_timer_ns, now_ns + 9);
+	stubs[2].again_ns = now_ns + 8;
+	ripc__list_add(&ctx.dead_lanes, &dead);
+	ripc__partial_pass(&ctx);
+	ck_assert_uint_eq(ctx.next_timer_ns, now_ns + 8);
+	ck_assert_uint_eq(freed, 1);
+	stubs[2].left = 1000;
+	ctx.active_tps |= 1u << 0;
+	ripc__partial_pass(&ctx);
+	ck_assert_uint_eq(reported[0], 5);
+	ck_assert_uint_eq(stubs[2].polls, 3);
+	ck_assert_uint_eq(ctx.next_timer_ns, 0);
+	ck_assert_uint_eq(ctx.pass, RIPC__PASS_NONE);
+}
+END_TEST
+
+/* A pass in a pass does nothing. */
+START_TEST(pass__nested)
+{
+	struct ripc__list dead;
+
+	stubs[0].left = 1;
+	ctx.active_tps = 1;
+	ripc__event_begin(&ctx);
+	ck_assert(!ripc__full_pass(&ctx));
+	ripc__partial_pass(&ctx);
+	ck_assert_uint_eq(stubs[0].polls, 0);
+	ck_assert_uint_eq(freed, 0);
+	ripc__list_add(&ctx.dead_lanes, &dead);
+	ripc__event_end(&ctx);
+	ck_assert_uint_eq(freed, 1);
+	ck_assert(!ripc__full_pass(&ctx));
+	ck_assert_uint_eq(stubs[0].polls, 1);
+}
+END_TEST
+
+/* all: each open transport; else until one has something already. */
+START_TEST(transports_arm__all_or_first)
+{
+	ck_assert(!ripc__transports_arm(&ctx, false));
+	stubs[0].pending = true;
+	ck_assert(ripc__transports_arm(&ctx, true));
+	ck_assert_uint_eq(stubs[2].arms, 2);
+	ck_assert(ripc__transports_arm(&ctx, false));
+	ck_assert_uint_eq(stubs[0].arms, 3);
+	ck_assert_uint_eq(stubs[2].arms, 2);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/progress/pass");
@@ -167,6 +365,15 @@ int main(void)
 	tcase_add_test(tc, resolver__awaited);
 	tcase_add_test(tc, resolver__many_events);
 	tcase_add_test(tc, resolver__virtual_time);
+	suite_add_tcase(suite, tc);
+	tc = tcase_create("pass");
+	tcase_add_checked_fixture(tc, setup, NULL);
+	tcase_add_test(tc, full_pass__transports);
+	tcase_add_test(tc, full_pass__endless_events);
+	tcase_add_test(tc, full_pass__timers);
+	tcase_add_test(tc, partial_pass__active_transports);
+	tcase_add_test(tc, pass__nested);
+	tcase_add_test(tc, transports_arm__all_or_first);
 	suite_add_tcase(suite, tc);
 	return test_main("core/progress/pass", suite);
 }
