@@ -97,6 +97,8 @@ tests_core_message_test_dispatch_SOURCES = tests/core/message/test_dispatch.c $(
 check_PROGRAMS += tests/core/peer/test_path
 check_PROGRAMS += tests/core/peer/test_peer
 check_PROGRAMS += tests/core/rendezvous/test_dedup
+check_PROGRAMS += tests/core/rendezvous/test_replenish
+check_PROGRAMS += tests/core/rendezvous/test_withdrawn
 check_PROGRAMS += tests/core/rendezvous/test_immediate
 # FAST_MESSAGES defines the rig of its programs, too.
 FAST_MESSAGES = tests/core/message/fast_messages.c tests/core/message/fast_messages.h
@@ -115,6 +117,7 @@ tests_core_message_test_reliable_send_SOURCES = tests/core/message/test_reliable
 	$(RELIABLES)
 check_PROGRAMS += tests/core/reliable/test_receiver
 tests_core_reliable_test_receiver_SOURCES = tests/core/reliable/test_receiver.c $(RELIABLES)
+check_PROGRAMS += tests/core/reliable/test_message
 check_PROGRAMS += tests/core/reliable/test_send_now
 tests_core_reliable_test_send_now_SOURCES = tests/core/reliable/test_send_now.c $(RELIABLES)
 check_PROGRAMS += tests/core/reliable/test_sender
@@ -151,6 +154,7 @@ tests_core_message_test_receive_LDFLAGS = $(AM_LDFLAGS) \
 check_PROGRAMS += tests/core/message/test_request
 check_PROGRAMS += tests/core/message/test_send
 check_PROGRAMS += tests/core/service/test_service
+check_PROGRAMS += tests/core/service/test_items
 check_PROGRAMS += tests/core/service/test_service_fd
 tests_core_service_test_service_fd_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=eventfd
 check_PROGRAMS += tests/core/watch/test_watch
