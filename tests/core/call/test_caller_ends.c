@@ -93,6 +93,30 @@ START_TEST(caller_closed__long_request)
 }
 END_TEST
 
+/* Another context takes its service over: the call ends when the peer has left its memory. */
+START_TEST(caller_moved__long_request)
+{
+	const struct ripc__call *call;
+	struct ripc_service *next;
+	struct ripc_request *r;
+	unsigned k = rig_open(&rig, NULL);
+
+	rig_connect(&rig, 0, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), true);
+	OK(start(RIG_ID(1), 1, 100000, NULL, 20000, &r));
+	OK(ripc_service_register(rig.ctx[k], RIG_ID(0), RIPC_TAKEOVER, &next));
+	rig_run(&rig, 20);
+	call = rig.ctx[0]->call_table[0];
+	ck_assert_int_eq(call->state, RIPC__CALL_IS_CANCELLING);
+	ck_assert_uint_eq(rig.ctx[0]->long_inflight, 1);
+	ripc__sim_hold(rig.net, rig_instance(&rig, 1), false);
+	rig_run(&rig, 20);
+	ck_assert_int_eq(call->state, RIPC__CALL_IS_DONE);
+	ck_assert_uint_eq(rig.ctx[0]->long_inflight, 0);
+	RC(-ESHUTDOWN, result(&r, 1));
+}
+END_TEST
+
 static struct ripc__hooks hooks; /* those of the rig */
 static unsigned idles;
 
@@ -147,6 +171,7 @@ int main(void)
 	tcase_add_test(tc, caller_closed__cancelled);
 	tcase_add_test(tc, caller_closed__long_request_in_flight);
 	tcase_add_test(tc, caller_closed__long_request);
+	tcase_add_test(tc, caller_moved__long_request);
 	tcase_add_loop_test(tc, context_closed__memory, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("core/call/caller_ends", suite);

@@ -32,6 +32,31 @@ START_TEST(route__reason)
 }
 END_TEST
 
+/* The holder is known, and the lane to it was lost. */
+START_TEST(route__without_lane)
+{
+	struct ripc_route route = {.size = sizeof(route)};
+	struct rig rig;
+
+	rig_start(&rig, 2, NULL);
+	rig_connect(&rig, 0, 1);
+	OK(ripc_route_get(rig.ctx[0], RIG_ID(1), &route));
+	ck_assert_int_eq(route.connected, 1);
+	ck_assert_str_eq(route.transport, "sim");
+	ck_assert_uint_ge(route.short_max, RIPC_SHORT_GUARANTEED);
+	rig_fail_lane(&rig, 0, 1);
+	route.size = sizeof(route);
+	OK(ripc_route_get(rig.ctx[0], RIG_ID(1), &route));
+	ck_assert_int_eq(route.connected, 0);
+	ck_assert_str_eq(route.transport, "");
+	ck_assert_str_eq(route.address, "");
+	ck_assert_uint_eq(route.short_max, 0);
+	ck_assert_mem_eq(route.instance, rig_instance(&rig, 1), 16);
+	ck_assert_uint_eq(route.service, RIG_ID(1));
+	rig_end(&rig);
+}
+END_TEST
+
 /* Internally the name of a group is a destination. No service has this id. */
 START_TEST(route__name_of_a_group)
 {
@@ -223,6 +248,7 @@ int main(void)
 
 	test_seed();
 	tcase_add_test(tc, route__reason);
+	tcase_add_test(tc, route__without_lane);
 	tcase_add_test(tc, route__name_of_a_group);
 	tcase_add_test(tc, instance__random);
 	tcase_add_test(tc, peer_stats__per_peer);
