@@ -91,6 +91,7 @@ static void expensive_registration(struct ripc__sim_config *config)
 static void datagrams(struct ripc__sim_config *config)
 {
 	config->datagram = true;
+	config->written = config->write_imm = true;
 }
 
 static const struct {

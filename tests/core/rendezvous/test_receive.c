@@ -52,6 +52,37 @@ START_TEST(receive__id_out_of_bounds)
 END_TEST
 
 /*
+ * The number of a message that is under way is used again; or, on the next lane, that of one which
+ * the loss of the lane cut short, for another service. A repetition of the same message is none.
+ */
+START_TEST(receive__id_in_use)
+{
+	struct ripc__desc d = {.len = 10, .how = RIPC__HOW_GRANT};
+	struct ripc_service *other;
+	uint8_t buf[200];
+	size_t len = put_long(buf, 5, 1, &d, 0);
+
+	OK(ripc_service_register(rig.ctx[1], 77, 0, &other));
+	rig_connect(&rig, 0, 1);
+	rig_inject(&rig, 0, 1, buf, len, 0);
+	rig_run(&rig, 1);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_TRANSFER), 1);
+	if (_i) {
+		rig_fail_lane(&rig, 0, 1);
+		rig_connect(&rig, 0, 1);
+		ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_SUSPENDED), 1);
+		if (_i == 2)
+			ripc__put_le64(buf + 8, 77);
+	}
+	rig_inject(&rig, 0, 1, buf, len, 0);
+	rig_run(&rig, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, _i != 1);
+	ck_assert_uint_eq(rig_waiting(rig.s[1], RIPC__RNDV_TRANSFER), _i == 1);
+	ck_assert(ripc__list_empty(&other->rndvs_in));
+}
+END_TEST
+
+/*
  * Many items are announced whose bytes never come. Their memory is not touched: one announcement
  * must not use up the memory of the host. More than all of it is refused.
  */
@@ -313,6 +344,7 @@ int main(void)
 	tcase_add_checked_fixture(tc, setup, teardown);
 	tcase_set_timeout(tc, 120);
 	tcase_add_test(tc, receive__id_out_of_bounds);
+	tcase_add_loop_test(tc, receive__id_in_use, 0, 3);
 	tcase_add_loop_test(tc, receive__announced_memory_untouched, 0, 2);
 	tcase_add_test(tc, receive__duplicate_acked);
 	tcase_add_test(tc, receive__answer_to_a_full_service);
