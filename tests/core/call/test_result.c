@@ -225,6 +225,9 @@ START_TEST(reply_buffer__silent_peer)
 		else
 			RC(-ETIME, result(&r, i));
 		ck_assert_uint_lt(ripc__now(rig.ctx[0]) - begin, 600 * RIPC__MS);
+		/* It had time to answer CALL_CANCEL, and again to return the buffer. */
+		ck_assert(i || ripc__now(rig.ctx[0]) - begin >
+				       200 * RIPC__MS + 3 * RIPC__CALL_CANCEL_NS / 2);
 		/* Nothing can write it any more. */
 		ck_assert_ptr_null(ripc__list_first(&rig.ctx[0]->memory->returns));
 		ck_assert_ptr_eq(ripc_buf_realloc(rig.ctx[0], buffer.iov_base, 200000),

@@ -132,6 +132,52 @@ static int model_wait(uint64_t ns)
 	return rc;
 }
 
+/* The time left, rounded up; a deadline is over at its nanosecond. */
+START_TEST(deadline__near)
+{
+	struct model m;
+	uint64_t deadline;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	ck_assert_uint_eq(ripc__deadline_far(&m.ctx, 99), ripc__deadline(&m.ctx, 99));
+	deadline = m.now_ns + 99 * RIPC__MS;
+	ck_assert_uint_eq(ripc__remaining_ms(&m.ctx, deadline), 99);
+	m.now_ns++;
+	ck_assert_uint_eq(ripc__remaining_ms(&m.ctx, deadline), 99);
+	m.now_ns = deadline - 1;
+	ck_assert(!ripc__deadline_passed(&m.ctx, deadline));
+	ck_assert_uint_eq(ripc__remaining_ms(&m.ctx, deadline), 1);
+	m.now_ns++;
+	ck_assert(ripc__deadline_passed(&m.ctx, deadline));
+	ck_assert_uint_eq(ripc__remaining_ms(&m.ctx, deadline), 0);
+	ck_assert_uint_eq(ripc__deadline(&m.ctx, -1), RIPC__NEVER);
+	ck_assert(!ripc__deadline_passed(&m.ctx, RIPC__NEVER));
+	ck_assert_uint_eq(ripc__remaining_ms(&m.ctx, RIPC__NEVER), UINT32_MAX);
+	model_end();
+}
+END_TEST
+
+/* A far one is compared with the coarse clock of the kernel. */
+START_TEST(deadline__far)
+{
+	struct model m;
+	uint64_t deadline;
+	uint32_t left;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	deadline = ripc__deadline_far(&m.ctx, 600000);
+	ck_assert(!ripc__deadline_passed(&m.ctx, deadline));
+	left = ripc__remaining_ms(&m.ctx, deadline);
+	ck_assert_uint_le(left, 600000);
+	ck_assert_uint_gt(left, 500000);
+	m.now_ns = deadline;
+	ck_assert(!ripc__deadline_passed(&m.ctx, deadline));
+	ck_assert(ripc__deadline_passed(&m.ctx, deadline - 600000 * RIPC__MS));
+	ck_assert_uint_eq(ripc__remaining_ms(&m.ctx, UINT64_MAX - 1), UINT32_MAX - 1);
+	model_end();
+}
+END_TEST
+
 START_TEST(lead__one_pass_before_sleep)
 {
 	struct model m;
@@ -467,6 +513,8 @@ int main(void)
 	TCase *tc = tcase_create("lead");
 
 	test_seed();
+	tcase_add_test(tc, deadline__near);
+	tcase_add_test(tc, deadline__far);
 	tcase_add_test(tc, lead__one_pass_before_sleep);
 	tcase_add_test(tc, lead__no_second_pass_before_sleep);
 	tcase_add_test(tc, lead__one_pass_between_sleeps);
