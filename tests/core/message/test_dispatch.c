@@ -171,6 +171,27 @@ START_TEST(datagram__over_multicast_only)
 }
 END_TEST
 
+/* The numbers of a sender are checked from its first datagram on. */
+START_TEST(datagram__unknown_sender)
+{
+	uint8_t buf[RIPC__FAST_HEADER_LEN + 16] = {0};
+	uint8_t *p = ripc__header_put(buf, RIPC__SHORT, RIPC__F_INSTANCE, 1, 0, RIG_ID(1), 7);
+
+	restart(rig_datagrams);
+	memset(p, 7, 16);
+	ripc__number_stamp(buf, 1000);
+	ck_assert_ptr_null(ripc__peer_find(rig.ctx[1], p));
+	for (unsigned i = 0; i < 3; i++)
+		receive_datagram(buf, sizeof(buf));
+	ck_assert_ptr_nonnull(ripc__peer_find(rig.ctx[1], p));
+	ck_assert_uint_eq(rig.s[1]->queued, 1);
+	ck_assert_uint_eq(rig_stats(&rig, 1).duplicates, 2);
+	ripc__number_stamp(buf, 1001);
+	receive_datagram(buf, sizeof(buf));
+	ck_assert_uint_eq(rig.s[1]->queued, 2);
+}
+END_TEST
+
 /* ---- messages to a service that is not here ---- */
 
 static void drop_datagrams(bool on)
@@ -316,6 +337,7 @@ int main(void)
 	tcase_add_test(tc, dispatch__ack_misplaced);
 	tcase_add_test(tc, datagram__malformed);
 	tcase_add_test(tc, datagram__noservice_of_another);
+	tcase_add_test(tc, datagram__unknown_sender);
 	tcase_add_loop_test(tc, datagram__over_multicast_only, 0, 2);
 	tcase_add_test(tc, credit__exceeded);
 	tcase_add_test(tc, noservice__sent_once);
