@@ -85,18 +85,22 @@ START_TEST(alloc__never_0)
 {
 	struct rig rig;
 	struct ripc__call *call;
+	struct ripc *ctx;
 
 	rig_start(&rig, 1, NULL);
 	ripc__lock(rig.ctx[0]);
 	rig.ctx[0]->call_number = (UINT64_C(3) << (64 - RIPC__CALL_SLOT_BITS)) - 3;
+	ctx = rig.ctx[0];
+	ripc__lock(ctx);
+	ctx->next_number = (UINT64_C(3) << (64 - RIPC__CALL_SLOT_BITS)) - 2;
 	for (unsigned i = 0; i < 4; i++) {
-		call = ripc__call_alloc(rig.ctx[0]);
+		call = ripc__call_alloc(ctx);
 		ck_assert_ptr_nonnull(call);
 		ck_assert_uint_ne(call->id, 0);
 		ripc__call_set_state(call, RIPC__CALL_IS_WAITING);
 		ripc__call_release(call);
 	}
-	ripc__unlock(rig.ctx[0]);
+	ripc__unlock(ctx);
 	rig_end(&rig);
 }
 END_TEST
