@@ -26,6 +26,7 @@ struct model {
 	uint64_t until_ns;             /* the limit of the last sleep */
 	unsigned arrives;              /* the pass that finds a message; 0: none */
 	bool wakes, message_wakes;     /* a descriptor, or the message, ends a sleep */
+	unsigned kicks;                /* sleeps that a wake-up of the leader ended */
 	unsigned missed;               /* so many sleeps would miss an event */
 	unsigned receives;             /* payload of one message arrives until this pass */
 };
@@ -81,8 +82,10 @@ void __wrap_ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_n
 	if (model->message_wakes)
 		ripc__wake(ctx, &model->q);
 	ripc__progress_step(ctx, woke, NULL);
-	if (ripc__progress_state(&ctx->progress).kicked)
+	if (ripc__progress_state(&ctx->progress).kicked) {
+		model->kicks++;
 		ripc__progress_step(ctx, RIPC__PROGRESS_KICK_READ, NULL);
+	}
 }
 
 static void nothing(struct ripc *ctx)
@@ -263,6 +266,7 @@ START_TEST(lead__message_ends_wait)
 		ck_assert_int_eq(model_wait(RIPC__MS), 0);
 		ck_assert_uint_eq(m.sleeps, 1);
 		ck_assert_uint_eq(m.before_sleep, m.passes);
+		ck_assert_uint_eq(m.kicks, 1);
 	}
 	model_end();
 }
