@@ -294,7 +294,7 @@ SH
 		finds "a service with a key, asked for without" 1 "$mute 5: .*RIPC_KEY_FILE" \
 			bash "$work/keyed" "$key" "$doctor" -d -s 5
 		lacks "a service with a key: not that nobody holds it" "nobody holds"
-		finds "a service with a key, asked for with another" 1 "$mute 5: .*only those" \
+		finds "a service with a key, asked for with another" 1 "$mute 5: .*only peers" \
 			bash "$work/keyed" "$key" "$doctor" -d -s 5 -o "key_file=$other"
 		finds "a service with a key, asked for with it" 0 "^service: .* was reached" \
 			bash "$work/keyed" "$key" "$doctor" -d -s 5 -o "key_file=$key"
