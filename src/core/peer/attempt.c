@@ -107,10 +107,10 @@ static bool current_attempt(struct ripc *ctx, const struct ripc__peer *p, char *
 	return true;
 }
 
-size_t ripc__peer_addrs_text(const struct ripc *ctx, const struct ripc__peer *p, char *text,
-			     size_t len)
+void ripc__peer_addrs_text(const struct ripc *ctx, const struct ripc__peer *p, char *text,
+			   size_t len, size_t at)
 {
-	size_t at = 0, n;
+	size_t n;
 
 	for (size_t i = 0; i < p->addrs_len; i += 3 + n) {
 		const uint8_t *addr = p->addrs + i;
@@ -121,7 +121,6 @@ size_t ripc__peer_addrs_text(const struct ripc *ctx, const struct ripc__peer *p,
 					 sizeof(one));
 		at = ripc__append(text, len, at, "%s%s", i ? ", " : "", one);
 	}
-	return at;
 }
 
 static void no_common_transport(const struct ripc *ctx, const struct ripc__peer *p, struct text *t)
@@ -134,7 +133,7 @@ static void no_common_transport(const struct ripc *ctx, const struct ripc__peer 
 			at = ripc__append(why, sizeof(why), at, "%s%s", at ? ", " : "here ",
 					  ctx->tp[i].ops->name);
 	at = ripc__append(why, sizeof(why), at, "%s; the peer has ", at ? "" : "here none");
-	ripc__peer_addrs_text(ctx, p, why + at, sizeof(why) - at);
+	ripc__peer_addrs_text(ctx, p, why, sizeof(why), at);
 	append_entry(t, "no transport in common", why);
 }
 

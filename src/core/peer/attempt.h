@@ -44,10 +44,10 @@ void ripc__attempt_address(struct ripc *ctx, const struct ripc__peer *p, char *t
 size_t ripc__attempts_text(struct ripc *ctx, const struct ripc__peer *p, char *text, size_t len);
 
 /*
- * The addresses of the peer, each with its transport, as "shm host ..., iwarp/soft ...". text: an
- * empty string for none. Return: its length.
+ * Appends the addresses of the peer to a text that ends at @at (base/text.h), each with its
+ * transport: "shm host ..., iwarp/soft ...".
  */
-size_t ripc__peer_addrs_text(const struct ripc *ctx, const struct ripc__peer *p, char *text,
-			     size_t len);
+void ripc__peer_addrs_text(const struct ripc *ctx, const struct ripc__peer *p, char *text,
+			   size_t len, size_t at);
 
 #endif

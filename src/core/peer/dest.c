@@ -373,7 +373,7 @@ static void log_holder(const struct ripc *ctx, const struct ripc__dest *d,
 	static const uint8_t none[16];
 	char addrs[400] = "";
 
-	ripc__peer_addrs_text(ctx, p, addrs, sizeof(addrs));
+	ripc__peer_addrs_text(ctx, p, addrs, sizeof(addrs), 0);
 	ripc__log(RIPC_LOG_DEBUG, "%s is at peer %s: %s%s%s", ripc__service_text(ctx, d->id),
 		  ripc__instance_text(p->instance), addrs,
 		  memcmp(d->holder, none, 16) ? "; before at peer " : "",
