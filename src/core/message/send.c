@@ -222,7 +222,9 @@ static void no_datagrams(struct ripc__peer *p, int rc)
 		  rc == -EHOSTUNREACH ? ripc_error_detail() : ripc_strerror(rc));
 }
 
-/* One attempt for short_until(). arg: the message. Return: 0, -EAGAIN: not now, or a final error. */
+/*
+ * One attempt for short_until(). arg: the message. Return: 0, -EAGAIN: not now, or a final error.
+ */
 static int try_short(struct ripc__dest *d, void *arg)
 {
 	const struct send_args *m = arg;

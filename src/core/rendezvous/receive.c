@@ -341,7 +341,9 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 		r->next = r->nitems;
 		ripc__rndv_ready(r);
 	} else if (is_awaited(r)) {
-		/* The application may receive nothing before its call ends, so no room would come. */
+		/*
+		 * The application may receive nothing before its call ends, so no room would come.
+		 */
 		ripc__rndv_start(r);
 	} else {
 		ripc__rndv_wait(r);

@@ -16,8 +16,8 @@
 int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane);
 /*
  * The request, in WRITING, has waited for room: mapped items whose buffer was detached meanwhile,
- * or whose export has ended, use another protocol. Return: 0; -EAGAIN: the lane is failing; or an errno,
- * explained, for item r->next.
+ * or whose export has ended, use another protocol. Return: 0; -EAGAIN: the lane is failing; or an
+ * errno, explained, for item r->next.
  */
 int ripc__request_reselect(struct ripc_request *r);
 /*
