@@ -18,61 +18,61 @@
 #define STREAM_MIN_FAR  RIPC__CACHE_LINE
 
 /* unanswered: nothing has arrived since the last message in the bulk ring. */
-static inline bool streams(const struct ripc__ring *w, uint64_t len, bool unanswered)
+static inline bool streams(const struct ripc__ring *ring, uint64_t len, bool unanswered)
 {
-	return len >= (ripc__ring_is_far(w) ? STREAM_MIN_FAR
-		       : unanswered         ? STREAM_MIN_FLOW
-					    : STREAM_MIN_NEAR);
+	return len >= (ripc__ring_is_far(ring) ? STREAM_MIN_FAR
+		       : unanswered            ? STREAM_MIN_FLOW
+					       : STREAM_MIN_NEAR);
 }
 
-static void copy(struct ripc__ring *w, uint64_t off, const uint8_t *src, uint64_t len)
+static void copy(struct ripc__ring *ring, uint64_t off, const uint8_t *src, uint64_t len)
 {
-	if (!w->be.map)
-		w->be.ops->copy(w->be.arg, w->bulk_off + off, src, len);
-	else if (streams(w, len, false))
-		ripc__copy_streaming(w->be.map + w->bulk_off + off, src, len);
+	if (!ring->be.map)
+		ring->be.ops->copy(ring->be.arg, ring->bulk_off + off, src, len);
+	else if (streams(ring, len, false))
+		ripc__copy_streaming(ring->be.map + ring->bulk_off + off, src, len);
 	else
-		ripc__copy(w->be.map + w->bulk_off + off, src, len);
+		ripc__copy(ring->be.map + ring->bulk_off + off, src, len);
 }
 
-void ripc__ring_copy_to_bulk(struct ripc__ring *w, uint64_t at, const uint8_t *src, uint64_t len)
+void ripc__ring_copy_to_bulk(struct ripc__ring *ring, uint64_t at, const uint8_t *src, uint64_t len)
 {
-	uint64_t off = (w->tx_bulk + at) & w->bulk_mask, n = w->bulk_mask + 1 - off;
+	uint64_t off = (ring->tx_bulk + at) & ring->bulk_mask, n = ring->bulk_mask + 1 - off;
 
 	if (n > len)
 		n = len;
-	copy(w, off, src, n);
+	copy(ring, off, src, n);
 	if (len > n)
-		copy(w, 0, src + n, len - n);
+		copy(ring, 0, src + n, len - n);
 }
 
 /* Fetches the lines of the next len bytes, up to the end of the ring. */
-static inline void fetch_lines(const struct ripc__ring *w, uint64_t len)
+static inline void fetch_lines(const struct ripc__ring *ring, uint64_t len)
 {
-	uint64_t off = w->tx_bulk & w->bulk_mask, left = w->bulk_mask + 1 - off;
-	const uint8_t *line = w->be.map + w->bulk_off + off;
+	uint64_t off = ring->tx_bulk & ring->bulk_mask, left = ring->bulk_mask + 1 - off;
+	const uint8_t *line = ring->be.map + ring->bulk_off + off;
 	const uint8_t *end = line + (len < left ? len : left);
 
 	for (; line < end; line += RIPC__CACHE_LINE)
 		ripc__prefetch_write(line);
 }
 
-int ripc__ring_send_bulk(struct ripc__ring *w, const void *head, size_t head_len,
+int ripc__ring_send_bulk(struct ripc__ring *ring, const void *head, size_t head_len,
 			 const struct iovec *item, bool more)
 {
-	uint64_t len = item->iov_len, off = w->tx_bulk & w->bulk_mask, tx = w->tx;
-	bool stream = streams(w, len, (uint32_t)w->rx == w->rx_bulk_mark);
+	uint64_t len = item->iov_len, off = ring->tx_bulk & ring->bulk_mask, tx = ring->tx;
+	bool stream = streams(ring, len, (uint32_t)ring->rx == ring->rx_bulk_mark);
 	uint8_t *slot, *to;
 
-	if (tx + RING_INLINE_SLOTS > w->tx_fast_end || len > RIPC__RING_SEND_MAX - head_len ||
-	    off + len > w->bulk_mask + 1 ||
-	    w->tx_bulk + len - w->tx_bulk_consumed > w->bulk_mask + 1)
+	if (tx + RING_INLINE_SLOTS > ring->tx_fast_end || len > RIPC__RING_SEND_MAX - head_len ||
+	    off + len > ring->bulk_mask + 1 ||
+	    ring->tx_bulk + len - ring->tx_bulk_consumed > ring->bulk_mask + 1)
 		return -EAGAIN;
-	slot = w->be.map + ring_slot_off(w, tx);
-	to = w->be.map + w->bulk_off + off;
-	w->rx_bulk_mark = (uint32_t)w->rx;
-	w->tx_bulk += ring_bulk_len(len);
-	w->tx = tx + 1;
+	slot = ring->be.map + ring_slot_off(ring, tx);
+	to = ring->be.map + ring->bulk_off + off;
+	ring->rx_bulk_mark = (uint32_t)ring->rx;
+	ring->tx_bulk += ring_bulk_len(len);
+	ring->tx = tx + 1;
 	if (stream)
 		ripc__copy_streaming_lines(to, item->iov_base, len);
 	else
@@ -81,10 +81,10 @@ int ripc__ring_send_bulk(struct ripc__ring *w, const void *head, size_t head_len
 	ring_copy_head(slot + 12, head, head_len);
 	__atomic_store_n(
 		(uint64_t *)(void *)slot,
-		htole64(ring_slot_word(tx, (uint32_t)head_len + 4, RING_MSG_BULK, w->epoch)),
+		htole64(ring_slot_word(tx, (uint32_t)head_len + 4, RING_MSG_BULK, ring->epoch)),
 		__ATOMIC_RELEASE);
 	if (!stream)
-		fetch_lines(w, len);
-	ripc__ring_claim_due(w);
-	return ripc__ring_notify(w, more);
+		fetch_lines(ring, len);
+	ripc__ring_claim_due(ring);
+	return ripc__ring_notify(ring, more);
 }

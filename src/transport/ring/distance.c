@@ -18,7 +18,7 @@
 #define ROUNDS       16u
 
 /* word: in a line that the peer has read last, and that may be overwritten. */
-static void __attribute__((noinline)) measure(struct ripc__ring *w, uint64_t *word)
+static void __attribute__((noinline)) measure(struct ripc__ring *ring, uint64_t *word)
 {
 	uint64_t begin, stored, end;
 
@@ -31,24 +31,25 @@ static void __attribute__((noinline)) measure(struct ripc__ring *w, uint64_t *wo
 	end = ripc__clock_ns();
 	/* A single measurement may have been interrupted, or the line was in no cache. */
 	if (stored - begin > end - stored + FAR_NS)
-		w->far_score += w->far_score < FAR_SCORE;
+		ring->far_score += ring->far_score < FAR_SCORE;
 	else
-		w->far_score -= w->far_score > 0;
+		ring->far_score -= ring->far_score > 0;
 }
 
-void ripc__ring_claim(struct ripc__ring *w)
+void ripc__ring_claim(struct ripc__ring *ring)
 {
-	uint64_t at = (w->tx & ~(CLAIM_SLOTS - 1ull)) + CLAIM_SLOTS;
-	uint64_t round = at >> w->layout.slot_bits;
-	uint8_t *slot = w->be.map + RIPC__RING_SLOTS_OFF + (at & w->mask) * RIPC__RING_SLOT_LEN;
+	uint64_t at = (ring->tx & ~(CLAIM_SLOTS - 1ull)) + CLAIM_SLOTS;
+	uint64_t round = at >> ring->layout.slot_bits;
+	uint8_t *slot =
+		ring->be.map + RIPC__RING_SLOTS_OFF + (at & ring->mask) * RIPC__RING_SLOT_LEN;
 
-	w->tx_claim = (uint32_t)at;
+	ring->tx_claim = (uint32_t)at;
 	/* The peer may still read further ones. */
-	if (at + CLAIM_SLOTS > w->tx_fast_end)
+	if (at + CLAIM_SLOTS > ring->tx_fast_end)
 		return;
-	if (__builtin_expect(!(at & w->mask), 0) && round &&
+	if (__builtin_expect(!(at & ring->mask), 0) && round &&
 	    (round <= FIRST_ROUNDS || !(round % ROUNDS)))
-		measure(w, (uint64_t *)(void *)(slot + RIPC__RING_SLOT_LEN - 8));
+		measure(ring, (uint64_t *)(void *)(slot + RIPC__RING_SLOT_LEN - 8));
 		/* The end of the body: the slot word stays, so nothing has arrived there. */
 #pragma GCC unroll 8
 	for (unsigned i = 1; i <= CLAIM_SLOTS; i++)

@@ -17,7 +17,7 @@
  * Wakes the peer if it sleeps, after a message was written. The check costs a full fence, so
  * several messages with @more set share one. Return: 0 or 2, as ripc__ring_send().
  */
-int ripc__ring_notify(struct ripc__ring *w, bool more);
+int ripc__ring_notify(struct ripc__ring *ring, bool more);
 
 /*
  * Brings the cache lines of slots that come soon to this processor, a few at a time, and now and
@@ -27,29 +27,29 @@ int ripc__ring_notify(struct ripc__ring *w, bool more);
  * alone could do so in the background, but each message ends with a locked instruction, which waits
  * for it. Stores to several lines travel at the same time.
  */
-void ripc__ring_claim(struct ripc__ring *w);
-static inline void ripc__ring_claim_due(struct ripc__ring *w)
+void ripc__ring_claim(struct ripc__ring *ring);
+static inline void ripc__ring_claim_due(struct ripc__ring *ring)
 {
-	if (__builtin_expect((int32_t)((uint32_t)w->tx - w->tx_claim) >= 0, 0))
-		ripc__ring_claim(w);
+	if (__builtin_expect((int32_t)((uint32_t)ring->tx - ring->tx_claim) >= 0, 0))
+		ripc__ring_claim(ring);
 }
 /* Whether a cache line travels long between this processor and the peer's. */
-static inline bool ripc__ring_is_far(const struct ripc__ring *w)
+static inline bool ripc__ring_is_far(const struct ripc__ring *ring)
 {
-	return w->far_score >= 2;
+	return ring->far_score >= 2;
 }
 
 /*
  * ripc__ring_send() for a header that ring_copy_head() takes and a payload that is too long for
  * slots (bulk.c). Return: 0 or 2; -EAGAIN: nothing was done, ripc__ring_send() must do it.
  */
-int ripc__ring_send_bulk(struct ripc__ring *w, const void *head, size_t head_len,
+int ripc__ring_send_bulk(struct ripc__ring *ring, const void *head, size_t head_len,
 			 const struct iovec *item, bool more);
 /*
  * ripc__ring_poll() if the next message is in the bulk ring and nothing else is to be done. Return:
  * false: it is not so, or the engine has failed.
  */
-bool ripc__ring_recv_bulk(struct ripc__ring *w, uint8_t *buf, struct ripc__event *ev);
+bool ripc__ring_recv_bulk(struct ripc__ring *ring, uint8_t *buf, struct ripc__event *ev);
 
 /* Copies at most RIPC__RING_SLOT_BODY bytes, without a call. */
 static inline void ring_copy_tail(uint8_t *to, const uint8_t *from, size_t n)
@@ -102,9 +102,9 @@ static inline void ring_copy_head(uint8_t *to, const uint8_t *head, size_t len)
 }
 
 /* Marks a slot, the @number-th counted from 1, as a further one of a message. */
-static inline void ring_store_more(struct ripc__ring *w, uint8_t *slot, uint64_t number)
+static inline void ring_store_more(struct ripc__ring *ring, uint8_t *slot, uint64_t number)
 {
-	__atomic_store_n((uint64_t *)(void *)slot, htole64(w->more_word | (uint32_t)number),
+	__atomic_store_n((uint64_t *)(void *)slot, htole64(ring->more_word | (uint32_t)number),
 			 __ATOMIC_RELAXED);
 }
 
@@ -115,27 +115,27 @@ static inline void ring_store_more(struct ripc__ring *w, uint8_t *slot, uint64_t
  * message without its number.
  */
 static inline void __attribute__((always_inline))
-ring_put(struct ripc__ring *w, uint8_t *ring, uint64_t mask, const uint8_t *head, size_t head_len,
-	 const uint8_t *payload, size_t len, uint64_t word)
+ring_put(struct ripc__ring *ring, uint8_t *slots, uint64_t mask, const uint8_t *head,
+	 size_t head_len, const uint8_t *payload, size_t len, uint64_t word)
 {
 	/* Bytes of the payload that fit into the first slot. */
 	const size_t first_payload = RIPC__RING_SLOT_BODY - head_len;
-	uint64_t tx = w->tx, next = tx + 1;
-	uint8_t *first = ring + (tx & mask) * RIPC__RING_SLOT_LEN;
+	uint64_t tx = ring->tx, next = tx + 1;
+	uint8_t *first = slots + (tx & mask) * RIPC__RING_SLOT_LEN;
 
 	if (len > first_payload) {
 		const uint8_t *from = payload + first_payload;
-		uint8_t *slot = ring + (next & mask) * RIPC__RING_SLOT_LEN;
+		uint8_t *slot = slots + (next & mask) * RIPC__RING_SLOT_LEN;
 
 		len -= first_payload;
 		while (__builtin_expect(len > RIPC__RING_SLOT_BODY, 0)) {
 			memcpy(slot + 8, from, RIPC__RING_SLOT_BODY);
-			ring_store_more(w, slot, ++next);
+			ring_store_more(ring, slot, ++next);
 			from += RIPC__RING_SLOT_BODY;
 			len -= RIPC__RING_SLOT_BODY;
-			slot = ring + (next & mask) * RIPC__RING_SLOT_LEN;
+			slot = slots + (next & mask) * RIPC__RING_SLOT_LEN;
 		}
-		ring_store_more(w, slot, ++next);
+		ring_store_more(ring, slot, ++next);
 		ring_copy_tail(slot + 8, from, len);
 		/*
 		 * The peer polls the first slot, and each poll takes its cache line away. So that
@@ -148,7 +148,7 @@ ring_put(struct ripc__ring *w, uint8_t *ring, uint64_t mask, const uint8_t *head
 		ring_copy_head(first + 8, head, head_len);
 		ring_copy_tail(first + 8 + head_len, payload, len);
 	}
-	w->tx = next;
+	ring->tx = next;
 	__atomic_store_n((uint64_t *)(void *)first, htole64(word | (uint32_t)(tx + 1)),
 			 __ATOMIC_RELEASE);
 }
@@ -158,20 +158,20 @@ ring_put(struct ripc__ring *w, uint8_t *ring, uint64_t mask, const uint8_t *head
  * @to: room for len bytes in whole slots. Return: the number of the slot after the message.
  */
 static inline uint64_t __attribute__((always_inline))
-ring_take(const uint8_t *ring, uint64_t mask, uint64_t rx, uint8_t *to, uint32_t len)
+ring_take(const uint8_t *slots, uint64_t mask, uint64_t rx, uint8_t *to, uint32_t len)
 {
 	const uint8_t *end = to + len;
 
-	memcpy(to, ring + (rx & mask) * RIPC__RING_SLOT_LEN + 8, RIPC__RING_SLOT_BODY);
+	memcpy(to, slots + (rx & mask) * RIPC__RING_SLOT_LEN + 8, RIPC__RING_SLOT_BODY);
 	while (rx++, (to += RIPC__RING_SLOT_BODY) < end)
-		memcpy(to, ring + (rx & mask) * RIPC__RING_SLOT_LEN + 8, RIPC__RING_SLOT_BODY);
+		memcpy(to, slots + (rx & mask) * RIPC__RING_SLOT_LEN + 8, RIPC__RING_SLOT_BODY);
 	return rx;
 }
 
 /* Whether ripc__ring_send_fast() can send a message of @len bytes, with its header. */
-static inline bool ripc__ring_fits_fast(const struct ripc__ring *w, size_t len)
+static inline bool ripc__ring_fits_fast(const struct ripc__ring *ring, size_t len)
 {
-	return len <= RIPC__RING_INLINE_MAX && w->tx + RING_INLINE_SLOTS <= w->tx_fast_end;
+	return len <= RIPC__RING_INLINE_MAX && ring->tx + RING_INLINE_SLOTS <= ring->tx_fast_end;
 }
 
 /*
@@ -179,19 +179,19 @@ static inline bool ripc__ring_fits_fast(const struct ripc__ring *w, size_t len)
  * ripc__ring_fits_fast() was true. Return: 0 or 2.
  */
 static inline int __attribute__((always_inline))
-ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head, size_t head_len,
+ripc__ring_send_fast(struct ripc__ring *ring, const uint8_t *head, size_t head_len,
 		     const uint8_t *payload, size_t len, bool more)
 {
-	ring_put(w, w->be.map + RIPC__RING_SLOTS_OFF, w->mask, head, head_len, payload, len,
-		 w->send_word | (uint64_t)(uint32_t)(head_len + len) << 32);
-	ripc__ring_claim_due(w);
+	ring_put(ring, ring->be.map + RIPC__RING_SLOTS_OFF, ring->mask, head, head_len, payload,
+		 len, ring->send_word | (uint64_t)(uint32_t)(head_len + len) << 32);
+	ripc__ring_claim_due(ring);
 	if (more)
-		return ripc__ring_notify(w, true);
+		return ripc__ring_notify(ring, true);
 	/* The peer asks for a kick and then polls; we write and then check for its request. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (__builtin_expect(ring_load(w, RIPC__RING_ARM_OFF) != w->last_kick_arm, 0))
-		return ripc__ring_notify(w, false);
-	w->unnotified = 0;
+	if (__builtin_expect(ring_load(ring, RIPC__RING_ARM_OFF) != ring->last_kick_arm, 0))
+		return ripc__ring_notify(ring, false);
+	ring->unnotified = 0;
 	return 0;
 }
 
@@ -200,26 +200,26 @@ ripc__ring_send_fast(struct ripc__ring *w, const uint8_t *head, size_t head_len,
  * RIPC__RING_RECV_FAST_MAX bytes. Return: 1 received; 0 nothing has arrived; -1 something has, for
  * ripc__ring_poll().
  */
-static inline int ripc__ring_recv_fast(struct ripc__ring *w, uint8_t *buf, uint32_t *len)
+static inline int ripc__ring_recv_fast(struct ripc__ring *ring, uint8_t *buf, uint32_t *len)
 {
-	const uint8_t *ring = w->be.inbox + RIPC__RING_SLOTS_OFF;
-	uint64_t rx = w->rx, mask = w->mask, word;
+	const uint8_t *slots = ring->be.inbox + RIPC__RING_SLOTS_OFF;
+	uint64_t rx = ring->rx, mask = ring->mask, word;
 	uint32_t bytes;
 
 	/* Both cache lines are fetched at the same time. */
-	__builtin_prefetch(ring + ((rx + 1) & mask) * RIPC__RING_SLOT_LEN);
+	__builtin_prefetch(slots + ((rx + 1) & mask) * RIPC__RING_SLOT_LEN);
 	word = le64toh(__atomic_load_n(
-		(const uint64_t *)(const void *)(ring + (rx & mask) * RIPC__RING_SLOT_LEN),
+		(const uint64_t *)(const void *)(slots + (rx & mask) * RIPC__RING_SLOT_LEN),
 		__ATOMIC_ACQUIRE));
 	bytes = (uint16_t)(word >> 32);
 	if ((uint32_t)word != (uint32_t)(rx + 1))
 		return 0;
-	if (__builtin_expect((word ^ w->send_word) >> 48 || bytes > RIPC__RING_RECV_FAST_MAX ||
-				     w->work || rx >= w->rx_fast_end,
+	if (__builtin_expect((word ^ ring->send_word) >> 48 || bytes > RIPC__RING_RECV_FAST_MAX ||
+				     ring->work || rx >= ring->rx_fast_end,
 			     0))
 		return -1;
-	w->rx = ring_take(ring, mask, rx, buf, bytes);
-	w->armed = false;
+	ring->rx = ring_take(slots, mask, rx, buf, bytes);
+	ring->armed = false;
 	*len = bytes;
 	return 1;
 }

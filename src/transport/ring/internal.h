@@ -33,40 +33,40 @@ static inline uint64_t ring_slot_word(uint64_t index, uint32_t len, enum ring_ms
 }
 
 /* A word of our own segment. */
-static inline uint64_t ring_load(const struct ripc__ring *w, uint64_t at)
+static inline uint64_t ring_load(const struct ripc__ring *ring, uint64_t at)
 {
-	return le64toh(__atomic_load_n((const uint64_t *)(const void *)(w->be.inbox + at),
+	return le64toh(__atomic_load_n((const uint64_t *)(const void *)(ring->be.inbox + at),
 				       __ATOMIC_ACQUIRE));
 }
 
-static inline void ring_copy(struct ripc__ring *w, uint64_t at, const void *src, size_t len)
+static inline void ring_copy(struct ripc__ring *ring, uint64_t at, const void *src, size_t len)
 {
-	if (w->be.map)
-		memcpy(w->be.map + at, src, len);
+	if (ring->be.map)
+		memcpy(ring->be.map + at, src, len);
 	else
-		w->be.ops->copy(w->be.arg, at, src, len);
+		ring->be.ops->copy(ring->be.arg, at, src, len);
 }
 
-static inline void ring_fence(struct ripc__ring *w)
+static inline void ring_fence(struct ripc__ring *ring)
 {
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	if (w->be.ops->fence)
-		w->be.ops->fence(w->be.arg);
+	if (ring->be.ops->fence)
+		ring->be.ops->fence(ring->be.arg);
 }
 
 /* Stores one aligned word, whole. */
-static inline void ring_store(struct ripc__ring *w, uint64_t at, uint64_t v)
+static inline void ring_store(struct ripc__ring *ring, uint64_t at, uint64_t v)
 {
 	v = htole64(v);
-	if (w->be.map)
-		__atomic_store_n((uint64_t *)(void *)(w->be.map + at), v, __ATOMIC_RELEASE);
+	if (ring->be.map)
+		__atomic_store_n((uint64_t *)(void *)(ring->be.map + at), v, __ATOMIC_RELEASE);
 	else
-		w->be.ops->copy(w->be.arg, at, &v, sizeof(v));
+		ring->be.ops->copy(ring->be.arg, at, &v, sizeof(v));
 }
 
-static inline uint64_t ring_slot_off(const struct ripc__ring *w, uint64_t index)
+static inline uint64_t ring_slot_off(const struct ripc__ring *ring, uint64_t index)
 {
-	return RIPC__RING_SLOTS_OFF + (index & w->mask) * RIPC__RING_SLOT_LEN;
+	return RIPC__RING_SLOTS_OFF + (index & ring->mask) * RIPC__RING_SLOT_LEN;
 }
 
 /* At least the slots of the longest message that is sent in slots; a power of two. */
@@ -85,19 +85,20 @@ static inline uint32_t ring_slot_count(uint32_t len)
 	return len ? (len + RIPC__RING_SLOT_BODY - 1) / RIPC__RING_SLOT_BODY : 1;
 }
 
-/* Allocates w->transfers if there are none. Return: false: out of memory. */
-bool ripc__ring_may_transfer(struct ripc__ring *w);
+/* Allocates ring->transfers if there are none. Return: false: out of memory. */
+bool ripc__ring_may_transfer(struct ripc__ring *ring);
 
 /* Copies len bytes into the bulk ring, at bytes behind the end of the last message. */
-void ripc__ring_copy_to_bulk(struct ripc__ring *w, uint64_t at, const uint8_t *src, uint64_t len);
+void ripc__ring_copy_to_bulk(struct ripc__ring *ring, uint64_t at, const uint8_t *src,
+			     uint64_t len);
 
 /* Kicks the peer if it has requested that. @credit: only credit was written. */
-void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit);
+void ripc__ring_kick_if_armed(struct ripc__ring *ring, bool credit);
 
 /* Whether there is room for so much; reads the peer's credit again if necessary. */
-bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t bulk);
+bool ripc__ring_has_room(struct ripc__ring *ring, uint32_t slots, uint32_t bulk);
 
 /* Advertises to the peer how much was taken. */
-void ripc__ring_return_credit(struct ripc__ring *w);
+void ripc__ring_return_credit(struct ripc__ring *ring);
 
 #endif

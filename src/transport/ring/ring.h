@@ -148,39 +148,39 @@ struct ripc__ring {
  * @epoch: agreed on with the peer, never 0, different each time the same memory is used. Our
  * segment is zero, or left by another epoch.
  */
-void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
+void ripc__ring_init(struct ripc__ring *ring, const struct ripc__ring_backend *be,
 		     const struct ripc__ring_layout *layout, uint8_t epoch);
 /*
  * The engine has failed with @status. From now on nothing is written to the peer's segment, which
  * may belong to others, but the end of direct reads.
  */
-static inline void ripc__ring_fail(struct ripc__ring *w, int status, const char *why)
+static inline void ripc__ring_fail(struct ripc__ring *ring, int status, const char *why)
 {
-	if (w->status)
+	if (ring->status)
 		return;
-	w->status = status;
-	w->why = why;
-	w->tx_fast_end = w->rx_fast_end = 0;
+	ring->status = status;
+	ring->why = why;
+	ring->tx_fast_end = ring->rx_fast_end = 0;
 }
 /* Sends take the slow path until ripc__ring_send() finds the fast one open again. */
-static inline void ripc__ring_close_fast_path(struct ripc__ring *w)
+static inline void ripc__ring_close_fast_path(struct ripc__ring *ring)
 {
-	w->tx_fast_end = 0;
+	ring->tx_fast_end = 0;
 }
 /* Frees memory that only transfers need, if there are none. */
-void ripc__ring_trim(struct ripc__ring *w);
+void ripc__ring_trim(struct ripc__ring *ring);
 /* Ends it, and with it all direct reads of the peer. Regions stay their owners'. */
-void ripc__ring_fini(struct ripc__ring *w);
+void ripc__ring_fini(struct ripc__ring *ring);
 
 /* Announces the end of the connection to the peer. */
-void ripc__ring_send_bye(struct ripc__ring *w);
+void ripc__ring_send_bye(struct ripc__ring *ring);
 
 /*
  * Exposes memory to the peer. Direct reads use addresses; RIPC__RING_ACCESS_SERVED forbids them.
  * Return: the region, or NULL: out of memory or keys. End it with ripc__ring_dereg(), which also
  * works after ripc__ring_fini().
  */
-struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *memory, size_t len,
+struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *ring, void *memory, size_t len,
 					 unsigned access);
 void ripc__ring_dereg(struct ripc__ring_region *region);
 
@@ -189,12 +189,12 @@ void ripc__ring_dereg(struct ripc__ring_region *region);
  * receives it at once. A peer that sleeps is woken by the next send without @more, by one of the
  * next few, or by ripc__ring_flush().
  */
-int ripc__ring_send(struct ripc__ring *w, const struct iovec *items, unsigned nitems, size_t len,
+int ripc__ring_send(struct ripc__ring *ring, const struct iovec *items, unsigned nitems, size_t len,
 		    bool more);
-void ripc__ring_flush(struct ripc__ring *w);
-int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr, uint32_t key,
+void ripc__ring_flush(struct ripc__ring *ring);
+int ripc__ring_read(struct ripc__ring *ring, void *to, uint64_t len, uint64_t addr, uint32_t key,
 		    uint64_t wr_id);
-int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint64_t addr,
+int ripc__ring_write(struct ripc__ring *ring, const void *from, uint64_t len, uint64_t addr,
 		     uint32_t key, uint64_t wr_id);
 
 /*
@@ -203,36 +203,37 @@ int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint6
  * wr_id and status, or SENDABLE; no other field is set. After false there may be a status; a failed
  * engine reports nothing.
  */
-bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__event *ev);
+bool ripc__ring_poll(struct ripc__ring *ring, uint8_t *buf, struct ripc__event *ev);
 
 /* Whether the next slot was written, for ripc__ring_poll(). */
-static inline bool ripc__ring_ready(const struct ripc__ring *w)
+static inline bool ripc__ring_ready(const struct ripc__ring *ring)
 {
 	uint64_t word = __atomic_load_n(
-		(const uint64_t *)(const void *)(w->be.inbox + RIPC__RING_SLOTS_OFF +
-						 (w->rx & w->mask) * RIPC__RING_SLOT_LEN),
+		(const uint64_t *)(const void *)(ring->be.inbox + RIPC__RING_SLOTS_OFF +
+						 (ring->rx & ring->mask) * RIPC__RING_SLOT_LEN),
 		__ATOMIC_ACQUIRE);
 
-	return (uint32_t)le64toh(word) == (uint32_t)(w->rx + 1) && le64toh(word) >> 56 == w->epoch;
+	return (uint32_t)le64toh(word) == (uint32_t)(ring->rx + 1) &&
+	       le64toh(word) >> 56 == ring->epoch;
 }
 
 /* Whether there is other work than arrivals, for ripc__ring_progress(). */
-static inline bool ripc__ring_has_work(const struct ripc__ring *w)
+static inline bool ripc__ring_has_work(const struct ripc__ring *ring)
 {
-	return w->work;
+	return ring->work;
 }
 
 /* Moves some of the posted and served data. Return: whether it moved anything, or has events. */
-bool ripc__ring_progress(struct ripc__ring *w);
+bool ripc__ring_progress(struct ripc__ring *ring);
 
 /* Before sleeping: requests a kick. Then a full fence and ripc__ring_idle() must follow. */
-void ripc__ring_arm(struct ripc__ring *w);
+void ripc__ring_arm(struct ripc__ring *ring);
 /* Whether there is nothing to do. */
-bool ripc__ring_idle(const struct ripc__ring *w);
+bool ripc__ring_idle(const struct ripc__ring *ring);
 /* A kick arrived: the next sleep needs a new request. */
-static inline void ripc__ring_disarm(struct ripc__ring *w)
+static inline void ripc__ring_disarm(struct ripc__ring *ring)
 {
-	w->armed = false;
+	ring->armed = false;
 }
 
 #endif

@@ -7,149 +7,149 @@
 
 /* ---- credit ---- */
 
-void ripc__ring_return_credit(struct ripc__ring *w)
+void ripc__ring_return_credit(struct ripc__ring *ring)
 {
-	bool bytes = w->rx_bulk - w->rx_bulk_advertised > w->bulk_mask / 4;
+	bool bytes = ring->rx_bulk - ring->rx_bulk_advertised > ring->bulk_mask / 4;
 
 	/* All loads of the old bytes come before the store that lets the peer overwrite them. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (bytes) {
-		ring_store(w, RIPC__RING_CREDIT_OFF + 8, w->rx_bulk);
-		w->rx_bulk_advertised = w->rx_bulk;
+		ring_store(ring, RIPC__RING_CREDIT_OFF + 8, ring->rx_bulk);
+		ring->rx_bulk_advertised = ring->rx_bulk;
 	}
-	ring_store(w, RIPC__RING_CREDIT_OFF, w->rx);
-	w->rx_advertised = w->rx;
-	w->rx_fast_end = w->rx + w->mask / 4;
-	if (w->be.ops->fence)
-		w->be.ops->fence(w->be.arg);
-	ripc__ring_kick_if_armed(w, true);
+	ring_store(ring, RIPC__RING_CREDIT_OFF, ring->rx);
+	ring->rx_advertised = ring->rx;
+	ring->rx_fast_end = ring->rx + ring->mask / 4;
+	if (ring->be.ops->fence)
+		ring->be.ops->fence(ring->be.arg);
+	ripc__ring_kick_if_armed(ring, true);
 }
 
 /* ---- receiving ---- */
 
 /* Reads the next message of len bytes out of the bulk ring. */
-static void copy_bulk(struct ripc__ring *w, uint8_t *to, uint64_t len)
+static void copy_bulk(struct ripc__ring *ring, uint8_t *to, uint64_t len)
 {
-	uint64_t off = w->rx_bulk & w->bulk_mask, n = w->bulk_mask + 1 - off;
+	uint64_t off = ring->rx_bulk & ring->bulk_mask, n = ring->bulk_mask + 1 - off;
 
 	n = MIN(n, len);
-	ripc__copy(to, w->be.inbox + w->bulk_off + off, n);
+	ripc__copy(to, ring->be.inbox + ring->bulk_off + off, n);
 	if (len > n)
-		ripc__copy(to + n, w->be.inbox + w->bulk_off, len - n);
-	w->rx_bulk += ring_bulk_len(len);
+		ripc__copy(to + n, ring->be.inbox + ring->bulk_off, len - n);
+	ring->rx_bulk += ring_bulk_len(len);
 }
 
-static void handle_read(struct ripc__ring *w, const uint8_t *body)
+static void handle_read(struct ripc__ring *ring, const uint8_t *body)
 {
 	struct ripc__ring_peer_read *s;
 
-	if (w->npeer_reads == RIPC__RING_READS_MAX) {
-		ripc__ring_fail(w, -EPROTO, "more reads than may be outstanding");
+	if (ring->npeer_reads == RIPC__RING_READS_MAX) {
+		ripc__ring_fail(ring, -EPROTO, "more reads than may be outstanding");
 		return;
 	}
-	if (!ripc__ring_may_transfer(w)) {
-		ripc__ring_fail(w, -ENOMEM, "out of memory for a read of the peer");
+	if (!ripc__ring_may_transfer(ring)) {
+		ripc__ring_fail(ring, -ENOMEM, "out of memory for a read of the peer");
 		return;
 	}
-	s = &w->transfers->peer_reads_queue[(w->peer_read_head + w->npeer_reads++) %
-					    RIPC__RING_READS_MAX];
+	s = &ring->transfers->peer_reads_queue[(ring->peer_read_head + ring->npeer_reads++) %
+					       RIPC__RING_READS_MAX];
 	*s = (struct ripc__ring_peer_read){
 		.addr = ripc__get_le64(body),
 		.len = ripc__get_le64(body + 8),
 		.key = ripc__get_le32(body + 16),
 		.tag = ripc__get_le16(body + 20),
 	};
-	w->new_work = true;
+	ring->new_work = true;
 	if (!s->len)
-		ripc__ring_fail(w, -EPROTO, "a read of nothing");
+		ripc__ring_fail(ring, -EPROTO, "a read of nothing");
 }
 
-static struct ripc__ring_read *find_read(struct ripc__ring *w, uint16_t tag)
+static struct ripc__ring_read *find_read(struct ripc__ring *ring, uint16_t tag)
 {
 	struct ripc__ring_read *r =
-		w->transfers && tag < RIPC__RING_READS_MAX ? &w->transfers->reads[tag] : NULL;
+		ring->transfers && tag < RIPC__RING_READS_MAX ? &ring->transfers->reads[tag] : NULL;
 
 	if (r && r->used && !r->direct && !r->finished)
 		return r;
-	ripc__ring_fail(w, -EPROTO, "an answer to a read that is not outstanding");
+	ripc__ring_fail(ring, -EPROTO, "an answer to a read that is not outstanding");
 	return NULL;
 }
 
-static void complete_read(struct ripc__ring *w, struct ripc__ring_read *r, int status)
+static void complete_read(struct ripc__ring *ring, struct ripc__ring_read *r, int status)
 {
 	r->status = status;
 	r->finished = true;
-	w->nfinished++;
+	ring->nfinished++;
 }
 
-static void handle_data(struct ripc__ring *w, const uint8_t *body)
+static void handle_data(struct ripc__ring *ring, const uint8_t *body)
 {
-	struct ripc__ring_read *r = find_read(w, ripc__get_le16(body + 4));
+	struct ripc__ring_read *r = find_read(ring, ripc__get_le16(body + 4));
 	uint32_t len = ripc__get_le32(body);
 
 	if (!r)
 		return;
-	if (!len || len > r->len - r->done || len > w->bulk_mask + 1) {
-		ripc__ring_fail(w, -EPROTO, "more data than was asked for");
+	if (!len || len > r->len - r->done || len > ring->bulk_mask + 1) {
+		ripc__ring_fail(ring, -EPROTO, "more data than was asked for");
 		return;
 	}
-	copy_bulk(w, r->to + r->done, len);
+	copy_bulk(ring, r->to + r->done, len);
 	r->done += len;
 	if (r->done == r->len)
-		complete_read(w, r, 0);
+		complete_read(ring, r, 0);
 }
 
-static void handle_write(struct ripc__ring *w, const uint8_t *body)
+static void handle_write(struct ripc__ring *ring, const uint8_t *body)
 {
 	uint64_t addr = ripc__get_le64(body);
 	uint32_t len = ripc__get_le32(body + 8), key = ripc__get_le32(body + 12);
 	uint8_t *to;
 
-	to = ripc__ring_region_find(&w->regions, key, addr, len, RIPC__ACCESS_REMOTE_WRITE);
-	if (!to || !len || len > w->bulk_mask + 1) {
-		ripc__ring_fail(w, -EACCES, "a write to where the peer may not write");
+	to = ripc__ring_region_find(&ring->regions, key, addr, len, RIPC__ACCESS_REMOTE_WRITE);
+	if (!to || !len || len > ring->bulk_mask + 1) {
+		ripc__ring_fail(ring, -EACCES, "a write to where the peer may not write");
 		return;
 	}
-	copy_bulk(w, to, len);
+	copy_bulk(ring, to, len);
 }
 
 /* Reads the next message out of its slots, into room for len bytes in whole slots. */
-static void take(struct ripc__ring *w, uint8_t *to, uint32_t len)
+static void take(struct ripc__ring *ring, uint8_t *to, uint32_t len)
 {
-	w->rx = ring_take(w->be.inbox + RIPC__RING_SLOTS_OFF, w->mask, w->rx, to, len);
+	ring->rx = ring_take(ring->be.inbox + RIPC__RING_SLOTS_OFF, ring->mask, ring->rx, to, len);
 }
 
 /* Reads the body of a message with a fixed length of at most one slot. */
-static inline bool check_fixed_len(struct ripc__ring *w, uint32_t len, uint32_t want,
+static inline bool check_fixed_len(struct ripc__ring *ring, uint32_t len, uint32_t want,
 				   uint8_t body[RIPC__RING_SLOT_BODY])
 {
 	if (len != want) {
-		ripc__ring_fail(w, -EPROTO, "a message of a wrong length");
+		ripc__ring_fail(ring, -EPROTO, "a message of a wrong length");
 		return false;
 	}
-	take(w, body, want);
+	take(ring, body, want);
 	return true;
 }
 
 /* Whether a quarter of a ring is to be returned to the peer. */
-static inline bool credit_due(const struct ripc__ring *w)
+static inline bool credit_due(const struct ripc__ring *ring)
 {
-	return w->rx - w->rx_advertised > w->mask / 4 ||
-	       w->rx_bulk - w->rx_bulk_advertised > w->bulk_mask / 4;
+	return ring->rx - ring->rx_advertised > ring->mask / 4 ||
+	       ring->rx_bulk - ring->rx_bulk_advertised > ring->bulk_mask / 4;
 }
 
-static bool too_long(struct ripc__ring *w)
+static bool too_long(struct ripc__ring *ring)
 {
-	ripc__ring_fail(w, -EPROTO, "a send longer than allowed");
+	ripc__ring_fail(ring, -EPROTO, "a send longer than allowed");
 	return false;
 }
 
 /* Return: whether the send is allowed, and now in buf. */
-static bool handle_send(struct ripc__ring *w, uint32_t len, uint8_t *buf, struct ripc__event *ev)
+static bool handle_send(struct ripc__ring *ring, uint32_t len, uint8_t *buf, struct ripc__event *ev)
 {
 	if (len > RIPC__RING_INLINE_MAX)
-		return too_long(w);
-	take(w, buf, len);
+		return too_long(ring);
+	take(ring, buf, len);
 	ev->kind = RIPC__EV_RECV;
 	ev->data = buf;
 	ev->len = len;
@@ -157,28 +157,28 @@ static bool handle_send(struct ripc__ring *w, uint32_t len, uint8_t *buf, struct
 }
 
 /* The same for one in the bulk ring, with len bytes in its slot. */
-static bool handle_bulk(struct ripc__ring *w, uint32_t len, uint8_t *buf, struct ripc__event *ev)
+static bool handle_bulk(struct ripc__ring *ring, uint32_t len, uint8_t *buf, struct ripc__event *ev)
 {
-	const uint8_t *slot = w->be.inbox + ring_slot_off(w, w->rx);
+	const uint8_t *slot = ring->be.inbox + ring_slot_off(ring, ring->rx);
 	/* Read once: the peer may change it. */
 	uint32_t bulk = le32toh(
 		__atomic_load_n((const uint32_t *)(const void *)(slot + 8), __ATOMIC_RELAXED));
 	uint32_t head = len - 4;
 
 	if (len < 4 || head > RING_BULK_HEAD_MAX || bulk > RIPC__RING_SEND_MAX - head)
-		return too_long(w);
+		return too_long(ring);
 	/* The payload begins at a multiple of 64, as in the ring. */
 	ev->kind = RIPC__EV_RECV;
 	ev->data = buf + RIPC__RING_BULK_HEAD - head;
 	ev->len = head + bulk;
 	ring_copy_tail(buf + RIPC__RING_BULK_HEAD - head, slot + 12, head);
-	w->rx++;
-	copy_bulk(w, buf + RIPC__RING_BULK_HEAD, bulk);
+	ring->rx++;
+	copy_bulk(ring, buf + RIPC__RING_BULK_HEAD, bulk);
 	return true;
 }
 
 /* Handles one message. Return: whether it is a send, now in buf. */
-static bool handle(struct ripc__ring *w, uint64_t word, uint8_t *buf, struct ripc__event *ev)
+static bool handle(struct ripc__ring *ring, uint64_t word, uint8_t *buf, struct ripc__event *ev)
 {
 	uint32_t len = (uint16_t)(word >> 32);
 	uint8_t body[RIPC__RING_SLOT_BODY];
@@ -186,66 +186,67 @@ static bool handle(struct ripc__ring *w, uint64_t word, uint8_t *buf, struct rip
 
 	switch ((uint8_t)(word >> 48)) {
 	case RING_MSG_SEND:
-		return handle_send(w, len, buf, ev);
+		return handle_send(ring, len, buf, ev);
 	case RING_MSG_BULK:
-		return handle_bulk(w, len, buf, ev);
+		return handle_bulk(ring, len, buf, ev);
 	case RING_MSG_READ:
-		if (check_fixed_len(w, len, 22, body))
-			handle_read(w, body);
+		if (check_fixed_len(ring, len, 22, body))
+			handle_read(ring, body);
 		return false;
 	case RING_MSG_DATA:
-		if (check_fixed_len(w, len, 6, body))
-			handle_data(w, body);
+		if (check_fixed_len(ring, len, 6, body))
+			handle_data(ring, body);
 		return false;
 	case RING_MSG_READ_ERROR:
-		if (check_fixed_len(w, len, 2, body) && (r = find_read(w, ripc__get_le16(body))))
-			complete_read(w, r, -EACCES);
+		if (check_fixed_len(ring, len, 2, body) &&
+		    (r = find_read(ring, ripc__get_le16(body))))
+			complete_read(ring, r, -EACCES);
 		return false;
 	case RING_MSG_WRITE:
-		if (check_fixed_len(w, len, 16, body))
-			handle_write(w, body);
+		if (check_fixed_len(ring, len, 16, body))
+			handle_write(ring, body);
 		return false;
 	case RING_MSG_BYE:
-		ripc__ring_fail(w, -ECONNRESET, "the peer closed the connection");
+		ripc__ring_fail(ring, -ECONNRESET, "the peer closed the connection");
 		return false;
 	default:
-		ripc__ring_fail(w, -EPROTO, "a message of unknown kind");
+		ripc__ring_fail(ring, -EPROTO, "a message of unknown kind");
 		return false;
 	}
 }
 
 /* Whether the peer's hello has arrived: nothing is valid before. */
-static bool check_hello(struct ripc__ring *w)
+static bool check_hello(struct ripc__ring *ring)
 {
-	uint64_t magic = ring_load(w, RIPC__RING_HELLO_OFF), layout;
+	uint64_t magic = ring_load(ring, RIPC__RING_HELLO_OFF), layout;
 
-	if (magic != RIPC__RING_MAGIC + ((uint64_t)w->epoch << 56))
+	if (magic != RIPC__RING_MAGIC + ((uint64_t)ring->epoch << 56))
 		return false;
-	layout = ring_load(w, RIPC__RING_HELLO_OFF + 8);
-	if (layout != (w->layout.slot_bits | (uint64_t)w->layout.bulk_bits << 32) ||
-	    ring_load(w, RIPC__RING_HELLO_OFF + 16) != w->epoch) {
-		ripc__ring_fail(w, -EPROTO, "the peer's rings have other sizes");
+	layout = ring_load(ring, RIPC__RING_HELLO_OFF + 8);
+	if (layout != (ring->layout.slot_bits | (uint64_t)ring->layout.bulk_bits << 32) ||
+	    ring_load(ring, RIPC__RING_HELLO_OFF + 16) != ring->epoch) {
+		ripc__ring_fail(ring, -EPROTO, "the peer's rings have other sizes");
 		return false;
 	}
-	w->hello_seen = true;
-	w->rx_fast_end = w->rx_advertised + w->mask / 4;
+	ring->hello_seen = true;
+	ring->rx_fast_end = ring->rx_advertised + ring->mask / 4;
 	return true;
 }
 
 /* An event that needs no poll of the rings. */
-static bool completion_event(struct ripc__ring *w, struct ripc__event *ev)
+static bool completion_event(struct ripc__ring *ring, struct ripc__event *ev)
 {
-	if (w->nwrites_copied) {
+	if (ring->nwrites_copied) {
 		ev->kind = RIPC__EV_WRITE_DONE;
-		ev->wr_id = w->transfers->writes[w->write_head].wr_id;
+		ev->wr_id = ring->transfers->writes[ring->write_head].wr_id;
 		ev->status = 0;
-		w->write_head = (w->write_head + 1) % RIPC__RING_WRITES_MAX;
-		w->nwrites--;
-		w->nwrites_copied--;
+		ring->write_head = (ring->write_head + 1) % RIPC__RING_WRITES_MAX;
+		ring->nwrites--;
+		ring->nwrites_copied--;
 		return true;
 	}
-	if (w->nfinished) {
-		struct ripc__ring_read *r = w->transfers->reads;
+	if (ring->nfinished) {
+		struct ripc__ring_read *r = ring->transfers->reads;
 
 		while (!r->used || !r->finished)
 			r++;
@@ -253,92 +254,93 @@ static bool completion_event(struct ripc__ring *w, struct ripc__event *ev)
 		ev->wr_id = r->wr_id;
 		ev->status = r->status;
 		r->used = false;
-		w->nfinished--;
-		w->nreads--;
+		ring->nfinished--;
+		ring->nreads--;
 		return true;
 	}
 	return false;
 }
 
 /* Reports once that a refused post would find room now. */
-static bool sendable_event(struct ripc__ring *w, struct ripc__event *ev)
+static bool sendable_event(struct ripc__ring *ring, struct ripc__event *ev)
 {
-	if (w->nwrites > w->nwrites_copied || w->nreads == RIPC__RING_READS_MAX ||
-	    !ripc__ring_has_room(w, RING_RESERVE_SLOTS, RIPC__RING_SEND_MAX))
+	if (ring->nwrites > ring->nwrites_copied || ring->nreads == RIPC__RING_READS_MAX ||
+	    !ripc__ring_has_room(ring, RING_RESERVE_SLOTS, RIPC__RING_SEND_MAX))
 		return false;
-	w->want_sendable = false;
+	ring->want_sendable = false;
 	ev->kind = RIPC__EV_SENDABLE;
 	return true;
 }
 
-bool ripc__ring_recv_bulk(struct ripc__ring *w, uint8_t *buf, struct ripc__event *ev)
+bool ripc__ring_recv_bulk(struct ripc__ring *ring, uint8_t *buf, struct ripc__event *ev)
 {
-	uint64_t word = ring_load(w, ring_slot_off(w, w->rx));
+	uint64_t word = ring_load(ring, ring_slot_off(ring, ring->rx));
 
-	if ((uint32_t)word != (uint32_t)(w->rx + 1) || w->rx >= w->rx_fast_end || w->work ||
-	    word >> 48 != (RING_MSG_BULK | (uint64_t)w->epoch << 8) ||
-	    !handle_bulk(w, (uint16_t)(word >> 32), buf, ev))
+	if ((uint32_t)word != (uint32_t)(ring->rx + 1) || ring->rx >= ring->rx_fast_end ||
+	    ring->work || word >> 48 != (RING_MSG_BULK | (uint64_t)ring->epoch << 8) ||
+	    !handle_bulk(ring, (uint16_t)(word >> 32), buf, ev))
 		return false;
-	w->armed = false;
-	if (__builtin_expect(credit_due(w), 0))
-		ripc__ring_return_credit(w);
+	ring->armed = false;
+	if (__builtin_expect(credit_due(ring), 0))
+		ripc__ring_return_credit(ring);
 	return true;
 }
 
-bool ripc__ring_poll(struct ripc__ring *w, uint8_t *buf, struct ripc__event *ev)
+bool ripc__ring_poll(struct ripc__ring *ring, uint8_t *buf, struct ripc__event *ev)
 {
-	if (w->status)
+	if (ring->status)
 		return false;
 	for (unsigned i = 0; i < MSGS_PER_POLL; i++) {
-		uint64_t word = ring_load(w, ring_slot_off(w, w->rx));
+		uint64_t word = ring_load(ring, ring_slot_off(ring, ring->rx));
 		bool found;
 
-		if ((uint32_t)word != (uint32_t)(w->rx + 1) || word >> 56 != w->epoch)
+		if ((uint32_t)word != (uint32_t)(ring->rx + 1) || word >> 56 != ring->epoch)
 			break;
-		if (!w->hello_seen && !check_hello(w))
+		if (!ring->hello_seen && !check_hello(ring))
 			break;
-		w->armed = false;
-		found = handle(w, word, buf, ev);
-		if (w->status)
+		ring->armed = false;
+		found = handle(ring, word, buf, ev);
+		if (ring->status)
 			return false;
-		if (credit_due(w))
-			ripc__ring_return_credit(w);
+		if (credit_due(ring))
+			ripc__ring_return_credit(ring);
 		if (found)
 			return true;
 	}
-	if (completion_event(w, ev))
+	if (completion_event(ring, ev))
 		return true;
-	return w->want_sendable && sendable_event(w, ev);
+	return ring->want_sendable && sendable_event(ring, ev);
 }
 
 /* ---- sleeping ---- */
 
 /* Whether some work cannot go on without credit. */
-static bool needs_credit(const struct ripc__ring *w)
+static bool needs_credit(const struct ripc__ring *ring)
 {
-	return w->want_sendable || w->npeer_reads || w->nwrites;
+	return ring->want_sendable || ring->npeer_reads || ring->nwrites;
 }
 
-void ripc__ring_arm(struct ripc__ring *w)
+void ripc__ring_arm(struct ripc__ring *ring)
 {
-	bool credit = needs_credit(w);
+	bool credit = needs_credit(ring);
 
 	/* A request is answered once: until then it stands. */
-	if (w->status || (w->armed && (w->arm & 1) == credit))
+	if (ring->status || (ring->armed && (ring->arm & 1) == credit))
 		return;
-	w->arm = (w->arm | 1) + 1 + credit;
-	w->armed = true;
-	ring_store(w, RIPC__RING_ARM_OFF, w->arm);
-	if (w->be.ops->fence)
-		w->be.ops->fence(w->be.arg);
+	ring->arm = (ring->arm | 1) + 1 + credit;
+	ring->armed = true;
+	ring_store(ring, RIPC__RING_ARM_OFF, ring->arm);
+	if (ring->be.ops->fence)
+		ring->be.ops->fence(ring->be.arg);
 }
 
-bool ripc__ring_idle(const struct ripc__ring *w)
+bool ripc__ring_idle(const struct ripc__ring *ring)
 {
-	if (w->status || ripc__ring_ready(w) || w->new_work || w->ndirect || w->nfinished ||
-	    w->nwrites_copied)
+	if (ring->status || ripc__ring_ready(ring) || ring->new_work || ring->ndirect ||
+	    ring->nfinished || ring->nwrites_copied)
 		return false;
 	/* Room may have arrived since the last check. */
-	return !needs_credit(w) || (w->tx_consumed == ring_load(w, RIPC__RING_CREDIT_OFF) &&
-				    w->tx_bulk_consumed == ring_load(w, RIPC__RING_CREDIT_OFF + 8));
+	return !needs_credit(ring) ||
+	       (ring->tx_consumed == ring_load(ring, RIPC__RING_CREDIT_OFF) &&
+		ring->tx_bulk_consumed == ring_load(ring, RIPC__RING_CREDIT_OFF + 8));
 }

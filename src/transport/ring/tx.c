@@ -8,151 +8,151 @@
 #define UNNOTIFIED_MAX 64u          /* messages posted without a check for a sleeping peer */
 #define DIRECT_CHUNK   (256u << 10) /* bytes that one pass reads directly */
 
-void ripc__ring_init(struct ripc__ring *w, const struct ripc__ring_backend *be,
+void ripc__ring_init(struct ripc__ring *ring, const struct ripc__ring_backend *be,
 		     const struct ripc__ring_layout *layout, uint8_t epoch)
 {
 	uint8_t hello[24];
 
-	memset(w, 0, sizeof(*w));
-	w->be = *be;
-	w->direct_store = be->map && !be->ops->fence;
-	w->layout = *layout;
-	w->epoch = epoch;
-	w->mask = (1u << layout->slot_bits) - 1;
-	w->bulk_mask = (1u << layout->bulk_bits) - 1;
-	w->send_word = ring_slot_word(UINT32_MAX, 0, RING_MSG_SEND, epoch);
-	w->more_word = ring_slot_word(UINT32_MAX, 0, RING_MSG_MORE, epoch);
-	w->bulk_off = RIPC__RING_SLOTS_OFF + (RIPC__RING_SLOT_LEN << layout->slot_bits);
+	memset(ring, 0, sizeof(*ring));
+	ring->be = *be;
+	ring->direct_store = be->map && !be->ops->fence;
+	ring->layout = *layout;
+	ring->epoch = epoch;
+	ring->mask = (1u << layout->slot_bits) - 1;
+	ring->bulk_mask = (1u << layout->bulk_bits) - 1;
+	ring->send_word = ring_slot_word(UINT32_MAX, 0, RING_MSG_SEND, epoch);
+	ring->more_word = ring_slot_word(UINT32_MAX, 0, RING_MSG_MORE, epoch);
+	ring->bulk_off = RIPC__RING_SLOTS_OFF + (RIPC__RING_SLOT_LEN << layout->slot_bits);
 	ripc__put_le32(hello, layout->slot_bits);
 	ripc__put_le32(hello + 4, layout->bulk_bits);
 	ripc__put_le64(hello + 8, epoch);
 	/* Counters of an earlier epoch are void. */
 	ripc__put_le64(hello + 16, 0);
-	ring_copy(w, RIPC__RING_HELLO_OFF + 8, hello, 16);
-	ring_copy(w, RIPC__RING_CREDIT_OFF, hello + 16, 8);
-	ring_copy(w, RIPC__RING_CREDIT_OFF + 8, hello + 16, 8);
-	ring_copy(w, RIPC__RING_ARM_OFF, hello + 16, 8);
-	ring_fence(w);
-	ring_store(w, RIPC__RING_HELLO_OFF, RIPC__RING_MAGIC + ((uint64_t)epoch << 56));
-	ring_fence(w);
-	ripc__ring_kick_if_armed(w, false);
+	ring_copy(ring, RIPC__RING_HELLO_OFF + 8, hello, 16);
+	ring_copy(ring, RIPC__RING_CREDIT_OFF, hello + 16, 8);
+	ring_copy(ring, RIPC__RING_CREDIT_OFF + 8, hello + 16, 8);
+	ring_copy(ring, RIPC__RING_ARM_OFF, hello + 16, 8);
+	ring_fence(ring);
+	ring_store(ring, RIPC__RING_HELLO_OFF, RIPC__RING_MAGIC + ((uint64_t)epoch << 56));
+	ring_fence(ring);
+	ripc__ring_kick_if_armed(ring, false);
 }
 
-bool ripc__ring_may_transfer(struct ripc__ring *w)
+bool ripc__ring_may_transfer(struct ripc__ring *ring)
 {
-	if (!w->transfers)
-		w->transfers = calloc(1, sizeof(*w->transfers));
-	return w->transfers;
+	if (!ring->transfers)
+		ring->transfers = calloc(1, sizeof(*ring->transfers));
+	return ring->transfers;
 }
 
-void ripc__ring_trim(struct ripc__ring *w)
+void ripc__ring_trim(struct ripc__ring *ring)
 {
-	if (w->nreads || w->npeer_reads || w->nwrites)
+	if (ring->nreads || ring->npeer_reads || ring->nwrites)
 		return;
-	free(w->transfers);
-	w->transfers = NULL;
+	free(ring->transfers);
+	ring->transfers = NULL;
 }
 
 /* Whether the peer may read a region directly. */
-static bool direct(const struct ripc__ring *w, const struct ripc__ring_region *r)
+static bool direct(const struct ripc__ring *ring, const struct ripc__ring_region *r)
 {
 	return (r->key & 0xffff) < RIPC__RING_KEYS_MAX &&
 	       (r->access & (RIPC__ACCESS_REMOTE_READ | RIPC__RING_ACCESS_SERVED)) ==
 		       RIPC__ACCESS_REMOTE_READ &&
-	       w->be.ops->read;
+	       ring->be.ops->read;
 }
 
-void ripc__ring_fini(struct ripc__ring *w)
+void ripc__ring_fini(struct ripc__ring *ring)
 {
-	const struct ripc__ring_regions *r = &w->regions;
+	const struct ripc__ring_regions *r = &ring->regions;
 
 	for (uint32_t i = 0; i < r->cap && i < RIPC__RING_KEYS_MAX; i++)
-		if (r->slots[i].region && direct(w, r->slots[i].region))
-			ring_store(w, RIPC__RING_KEYS_OFF + 8ull * i, 0);
+		if (r->slots[i].region && direct(ring, r->slots[i].region))
+			ring_store(ring, RIPC__RING_KEYS_OFF + 8ull * i, 0);
 	/* A direct reader that sees later contents of the memory sees this, too. */
-	ring_fence(w);
+	ring_fence(ring);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	ripc__ring_regions_fini(&w->regions);
-	free(w->transfers);
-	w->transfers = NULL;
+	ripc__ring_regions_fini(&ring->regions);
+	free(ring->transfers);
+	ring->transfers = NULL;
 }
 
 /* ---- room ---- */
 
-bool ripc__ring_has_room(struct ripc__ring *w, uint32_t slots, uint32_t bulk)
+bool ripc__ring_has_room(struct ripc__ring *ring, uint32_t slots, uint32_t bulk)
 {
 	uint64_t taken;
 
-	if (w->tx - w->tx_consumed + slots <= w->mask + 1u &&
-	    w->tx_bulk - w->tx_bulk_consumed + bulk <= w->bulk_mask + 1)
+	if (ring->tx - ring->tx_consumed + slots <= ring->mask + 1u &&
+	    ring->tx_bulk - ring->tx_bulk_consumed + bulk <= ring->bulk_mask + 1)
 		return true;
-	taken = ring_load(w, RIPC__RING_CREDIT_OFF);
+	taken = ring_load(ring, RIPC__RING_CREDIT_OFF);
 	/* The peer has taken no less than before, and no more than was sent. */
-	if (taken - w->tx_consumed > w->tx - w->tx_consumed)
+	if (taken - ring->tx_consumed > ring->tx - ring->tx_consumed)
 		goto bad;
-	if (taken != w->tx_consumed)
-		w->armed = false;
-	w->tx_consumed = taken;
-	taken = ring_load(w, RIPC__RING_CREDIT_OFF + 8);
-	if (taken - w->tx_bulk_consumed > w->tx_bulk - w->tx_bulk_consumed)
+	if (taken != ring->tx_consumed)
+		ring->armed = false;
+	ring->tx_consumed = taken;
+	taken = ring_load(ring, RIPC__RING_CREDIT_OFF + 8);
+	if (taken - ring->tx_bulk_consumed > ring->tx_bulk - ring->tx_bulk_consumed)
 		goto bad;
-	w->tx_bulk_consumed = taken;
-	return w->tx - w->tx_consumed + slots <= w->mask + 1u &&
-	       w->tx_bulk - w->tx_bulk_consumed + bulk <= w->bulk_mask + 1;
+	ring->tx_bulk_consumed = taken;
+	return ring->tx - ring->tx_consumed + slots <= ring->mask + 1u &&
+	       ring->tx_bulk - ring->tx_bulk_consumed + bulk <= ring->bulk_mask + 1;
 bad:
-	ripc__ring_fail(w, -EPROTO, "the peer's credit exceeds what was sent");
+	ripc__ring_fail(ring, -EPROTO, "the peer's credit exceeds what was sent");
 	return false;
 }
 
-static int queue_full(struct ripc__ring *w)
+static int queue_full(struct ripc__ring *ring)
 {
-	if (w->status)
+	if (ring->status)
 		return -ENOTCONN;
-	w->want_sendable = true;
+	ring->want_sendable = true;
 	/* The peer must be awake to make room. */
-	ripc__ring_flush(w);
+	ripc__ring_flush(ring);
 	return -EAGAIN;
 }
 
 /* ---- writing ---- */
 
-void ripc__ring_kick_if_armed(struct ripc__ring *w, bool credit)
+void ripc__ring_kick_if_armed(struct ripc__ring *ring, bool credit)
 {
 	uint64_t arm;
 
 	/* A kick for a message covers credit, too. */
-	credit = credit && !w->unnotified;
-	w->unnotified = 0;
+	credit = credit && !ring->unnotified;
+	ring->unnotified = 0;
 	/* The peer requests a kick and then polls; we write and then check for its request. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	arm = ring_load(w, RIPC__RING_ARM_OFF);
-	if (arm == w->last_kick_arm || (credit && !(arm & 1)))
+	arm = ring_load(ring, RIPC__RING_ARM_OFF);
+	if (arm == ring->last_kick_arm || (credit && !(arm & 1)))
 		return;
-	w->last_kick_arm = arm;
-	w->be.ops->kick(w->be.arg);
+	ring->last_kick_arm = arm;
+	ring->be.ops->kick(ring->be.arg);
 }
 
 /*
  * Copies a message of @len bytes from the slots in @image to the peer's, by a back end without
  * plain stores. The first slot's word goes last.
  */
-static void copy_out(struct ripc__ring *w, uint64_t first, const uint8_t *image, uint32_t len)
+static void copy_out(struct ripc__ring *ring, uint64_t first, const uint8_t *image, uint32_t len)
 {
 	uint32_t slots = ring_slot_count(len);
 	const uint8_t *slot = image;
 
 	for (uint32_t i = slots; i--;) {
 		uint32_t n = i + 1 < slots ? RIPC__RING_SLOT_BODY : len - i * RIPC__RING_SLOT_BODY;
-		uint64_t at = ring_slot_off(w, first + i);
+		uint64_t at = ring_slot_off(ring, first + i);
 
 		slot = image + ((first + i) % RING_INLINE_SLOTS) * RIPC__RING_SLOT_LEN;
-		ring_copy(w, i ? at : at + 8, i ? slot : slot + 8, i ? 8 + n : n);
+		ring_copy(ring, i ? at : at + 8, i ? slot : slot + 8, i ? 8 + n : n);
 	}
-	ring_fence(w);
-	ring_store(w, ring_slot_off(w, first), ripc__get_le64(slot));
+	ring_fence(ring);
+	ring_store(ring, ring_slot_off(ring, first), ripc__get_le64(slot));
 	/* The fence flushes write-combining buffers. */
-	if (w->be.ops->fence)
-		w->be.ops->fence(w->be.arg);
+	if (ring->be.ops->fence)
+		ring->be.ops->fence(ring->be.arg);
 }
 
 /*
@@ -160,53 +160,54 @@ static void copy_out(struct ripc__ring *w, uint64_t first, const uint8_t *image,
  * least RIPC__RING_SLOT_BODY bytes, of which those of a header are always copied.
  */
 static inline void __attribute__((always_inline))
-post_message(struct ripc__ring *w, enum ring_msg_kind kind, uint8_t *body, uint32_t len)
+post_message(struct ripc__ring *ring, enum ring_msg_kind kind, uint8_t *body, uint32_t len)
 {
 	uint8_t image[RING_INLINE_SLOTS * RIPC__RING_SLOT_LEN] __attribute__((aligned(64)));
-	bool direct = w->direct_store;
-	uint64_t first = w->tx;
+	bool direct = ring->direct_store;
+	uint64_t first = ring->tx;
 
 	if (len < RIPC__POST_HEADER_LEN)
 		memset(body + len, 0, RIPC__POST_HEADER_LEN - len);
-	ring_put(w, direct ? w->be.map + RIPC__RING_SLOTS_OFF : image,
-		 direct ? w->mask : RING_INLINE_SLOTS - 1, body, RIPC__POST_HEADER_LEN,
+	ring_put(ring, direct ? ring->be.map + RIPC__RING_SLOTS_OFF : image,
+		 direct ? ring->mask : RING_INLINE_SLOTS - 1, body, RIPC__POST_HEADER_LEN,
 		 body + RIPC__POST_HEADER_LEN,
 		 len > RIPC__POST_HEADER_LEN ? len - RIPC__POST_HEADER_LEN : 0,
-		 ring_slot_word(UINT32_MAX, len, kind, w->epoch));
+		 ring_slot_word(UINT32_MAX, len, kind, ring->epoch));
 	if (!direct)
-		copy_out(w, first, image, len);
+		copy_out(ring, first, image, len);
 }
 
 /* Posts a control message, and wakes the peer. */
-static void post_control(struct ripc__ring *w, enum ring_msg_kind kind,
+static void post_control(struct ripc__ring *ring, enum ring_msg_kind kind,
 			 uint8_t body[RIPC__RING_SLOT_BODY], uint32_t len)
 {
-	post_message(w, kind, body, len);
-	ripc__ring_kick_if_armed(w, false);
+	post_message(ring, kind, body, len);
+	ripc__ring_kick_if_armed(ring, false);
 }
 
-int ripc__ring_notify(struct ripc__ring *w, bool more)
+int ripc__ring_notify(struct ripc__ring *ring, bool more)
 {
-	if (more && ++w->unnotified < UNNOTIFIED_MAX)
-		return w->unnotified == 1 ? 2 : 0;
-	ripc__ring_kick_if_armed(w, false);
+	if (more && ++ring->unnotified < UNNOTIFIED_MAX)
+		return ring->unnotified == 1 ? 2 : 0;
+	ripc__ring_kick_if_armed(ring, false);
 	return 0;
 }
 
-void ripc__ring_flush(struct ripc__ring *w)
+void ripc__ring_flush(struct ripc__ring *ring)
 {
-	if (w->unnotified && !w->status)
-		ripc__ring_kick_if_armed(w, false);
+	if (ring->unnotified && !ring->status)
+		ripc__ring_kick_if_armed(ring, false);
 }
 
 /* Copies all of a message into the bulk ring. */
-static void put_bulk(struct ripc__ring *w, const uint8_t *src, uint64_t len)
+static void put_bulk(struct ripc__ring *ring, const uint8_t *src, uint64_t len)
 {
-	ripc__ring_copy_to_bulk(w, 0, src, len);
-	w->tx_bulk += ring_bulk_len(len);
+	ripc__ring_copy_to_bulk(ring, 0, src, len);
+	ring->tx_bulk += ring_bulk_len(len);
 }
 
-static void send_slots(struct ripc__ring *w, const struct iovec *iov, unsigned niov, uint32_t len)
+static void send_slots(struct ripc__ring *ring, const struct iovec *iov, unsigned niov,
+		       uint32_t len)
 {
 	uint8_t body[RIPC__RING_INLINE_MAX] = {0}, *to = body;
 
@@ -215,10 +216,10 @@ static void send_slots(struct ripc__ring *w, const struct iovec *iov, unsigned n
 			ring_copy_tail(to, iov[i].iov_base, iov[i].iov_len);
 		else
 			memcpy(to, iov[i].iov_base, iov[i].iov_len);
-	post_message(w, RING_MSG_SEND, body, len);
+	post_message(ring, RING_MSG_SEND, body, len);
 }
 
-static void send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned niov)
+static void send_bulk(struct ripc__ring *ring, const struct iovec *iov, unsigned niov)
 {
 	uint8_t body[RIPC__RING_SLOT_BODY];
 	uint32_t head = 0, len = 0;
@@ -230,135 +231,136 @@ static void send_bulk(struct ripc__ring *w, const struct iovec *iov, unsigned ni
 	}
 	for (unsigned i = head > 0; i < niov; len += (uint32_t)iov[i++].iov_len)
 		if (iov[i].iov_len)
-			ripc__ring_copy_to_bulk(w, len, iov[i].iov_base, iov[i].iov_len);
-	w->tx_bulk += ring_bulk_len(len);
+			ripc__ring_copy_to_bulk(ring, len, iov[i].iov_base, iov[i].iov_len);
+	ring->tx_bulk += ring_bulk_len(len);
 	ripc__put_le32(body, len);
-	post_message(w, RING_MSG_BULK, body, 4 + head);
+	post_message(ring, RING_MSG_BULK, body, 4 + head);
 }
 
-int ripc__ring_send(struct ripc__ring *w, const struct iovec *items, unsigned nitems, size_t len,
+int ripc__ring_send(struct ripc__ring *ring, const struct iovec *items, unsigned nitems, size_t len,
 		    bool more)
 {
 	bool slots = len <= RIPC__RING_INLINE_MAX;
 	uint32_t bulk = slots ? 0 : (uint32_t)ring_bulk_len(len);
 
-	if (w->status)
+	if (ring->status)
 		return -ENOTCONN;
 	if (len > RIPC__RING_SEND_MAX)
 		return -EMSGSIZE;
 	/* A send arrives behind the writes that were posted before it. */
-	if (w->nwrites > w->nwrites_copied)
-		return queue_full(w);
-	if (ripc__ring_has_room(w, RING_INLINE_SLOTS, bulk)) {
-		if (w->direct_store)
-			w->tx_fast_end = w->tx_consumed + w->mask + 1;
-	} else if (!ripc__ring_has_room(w, slots ? ring_slot_count((uint32_t)len) : 1, bulk)) {
-		return queue_full(w);
+	if (ring->nwrites > ring->nwrites_copied)
+		return queue_full(ring);
+	if (ripc__ring_has_room(ring, RING_INLINE_SLOTS, bulk)) {
+		if (ring->direct_store)
+			ring->tx_fast_end = ring->tx_consumed + ring->mask + 1;
+	} else if (!ripc__ring_has_room(ring, slots ? ring_slot_count((uint32_t)len) : 1, bulk)) {
+		return queue_full(ring);
 	}
 	if (slots)
-		send_slots(w, items, nitems, (uint32_t)len);
+		send_slots(ring, items, nitems, (uint32_t)len);
 	else
-		send_bulk(w, items, nitems);
-	return ripc__ring_notify(w, more);
+		send_bulk(ring, items, nitems);
+	return ripc__ring_notify(ring, more);
 }
 
-void ripc__ring_send_bye(struct ripc__ring *w)
+void ripc__ring_send_bye(struct ripc__ring *ring)
 {
 	uint8_t body[RIPC__RING_SLOT_BODY];
 
-	if (!w->status && ripc__ring_has_room(w, 1, 0))
-		post_control(w, RING_MSG_BYE, body, 0);
+	if (!ring->status && ripc__ring_has_room(ring, 1, 0))
+		post_control(ring, RING_MSG_BYE, body, 0);
 }
 
 /* ---- memory ---- */
 
-struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *w, void *memory, size_t len,
+struct ripc__ring_region *ripc__ring_reg(struct ripc__ring *ring, void *memory, size_t len,
 					 unsigned access)
 {
 	/* A peer that cannot read directly does not learn our addresses. */
-	uint64_t addr = w->be.ops->read ? (uintptr_t)memory : 4096;
-	struct ripc__ring_region *r = ripc__ring_region_add(&w->regions, memory, len, addr, access);
+	uint64_t addr = ring->be.ops->read ? (uintptr_t)memory : 4096;
+	struct ripc__ring_region *r =
+		ripc__ring_region_add(&ring->regions, memory, len, addr, access);
 
-	if (r && direct(w, r)) {
-		ring_store(w, RIPC__RING_KEYS_OFF + 8ull * (r->key & 0xffff), r->key);
-		ring_fence(w);
+	if (r && direct(ring, r)) {
+		ring_store(ring, RIPC__RING_KEYS_OFF + 8ull * (r->key & 0xffff), r->key);
+		ring_fence(ring);
 	}
 	return r;
 }
 
 void ripc__ring_dereg(struct ripc__ring_region *region)
 {
-	struct ripc__ring *w =
+	struct ripc__ring *ring =
 		region->table ? ripc__list_entry(region->table, struct ripc__ring, regions) : NULL;
 
-	if (w && direct(w, region)) {
-		ring_store(w, RIPC__RING_KEYS_OFF + 8ull * (region->key & 0xffff), 0);
-		ring_fence(w);
+	if (ring && direct(ring, region)) {
+		ring_store(ring, RIPC__RING_KEYS_OFF + 8ull * (region->key & 0xffff), 0);
+		ring_fence(ring);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
 	ripc__ring_region_remove(region);
 }
 
 /* Whether the peer's region of this key may be read directly at this moment. */
-static bool key_valid(const struct ripc__ring *w, uint32_t key)
+static bool key_valid(const struct ripc__ring *ring, uint32_t key)
 {
-	return w->be.ops->read && (key & 0xffff) < RIPC__RING_KEYS_MAX &&
-	       ring_load(w, RIPC__RING_KEYS_OFF + 8ull * (key & 0xffff)) == key;
+	return ring->be.ops->read && (key & 0xffff) < RIPC__RING_KEYS_MAX &&
+	       ring_load(ring, RIPC__RING_KEYS_OFF + 8ull * (key & 0xffff)) == key;
 }
 
-int ripc__ring_read(struct ripc__ring *w, void *to, uint64_t len, uint64_t addr, uint32_t key,
+int ripc__ring_read(struct ripc__ring *ring, void *to, uint64_t len, uint64_t addr, uint32_t key,
 		    uint64_t wr_id)
 {
 	uint8_t body[RIPC__RING_SLOT_BODY];
 	struct ripc__ring_read *r;
 
-	if (w->status)
+	if (ring->status)
 		return -ENOTCONN;
-	if (w->nreads == RIPC__RING_READS_MAX)
-		return queue_full(w);
-	if (!ripc__ring_may_transfer(w))
+	if (ring->nreads == RIPC__RING_READS_MAX)
+		return queue_full(ring);
+	if (!ripc__ring_may_transfer(ring))
 		return -ENOMEM;
-	r = w->transfers->reads;
+	r = ring->transfers->reads;
 	while (r->used)
 		r++;
 	*r = (struct ripc__ring_read){
 		.to = to, .addr = addr, .len = len, .key = key, .wr_id = wr_id, .used = true};
 	if (!len) {
 		r->finished = true;
-		w->nfinished++;
-	} else if (key_valid(w, key)) {
+		ring->nfinished++;
+	} else if (key_valid(ring, key)) {
 		r->direct = true;
-		w->ndirect++;
+		ring->ndirect++;
 	} else {
-		if (!ripc__ring_has_room(w, 1, 0)) {
+		if (!ripc__ring_has_room(ring, 1, 0)) {
 			r->used = false;
-			return queue_full(w);
+			return queue_full(ring);
 		}
 		ripc__put_le64(body, addr);
 		ripc__put_le64(body + 8, len);
 		ripc__put_le32(body + 16, key);
-		ripc__put_le16(body + 20, (uint16_t)(r - w->transfers->reads));
-		post_control(w, RING_MSG_READ, body, 22);
+		ripc__put_le16(body + 20, (uint16_t)(r - ring->transfers->reads));
+		post_control(ring, RING_MSG_READ, body, 22);
 	}
-	w->nreads++;
+	ring->nreads++;
 	return 0;
 }
 
-int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint64_t addr,
+int ripc__ring_write(struct ripc__ring *ring, const void *from, uint64_t len, uint64_t addr,
 		     uint32_t key, uint64_t wr_id)
 {
 	struct ripc__ring_write *x;
 
-	if (w->status)
+	if (ring->status)
 		return -ENOTCONN;
-	if (w->nwrites == RIPC__RING_WRITES_MAX)
-		return queue_full(w);
-	if (!ripc__ring_may_transfer(w))
+	if (ring->nwrites == RIPC__RING_WRITES_MAX)
+		return queue_full(ring);
+	if (!ripc__ring_may_transfer(ring))
 		return -ENOMEM;
 	/* A later send must wait for it. */
-	w->tx_fast_end = 0;
-	w->new_work = true;
-	x = &w->transfers->writes[(w->write_head + w->nwrites++) % RIPC__RING_WRITES_MAX];
+	ring->tx_fast_end = 0;
+	ring->new_work = true;
+	x = &ring->transfers->writes[(ring->write_head + ring->nwrites++) % RIPC__RING_WRITES_MAX];
 	*x = (struct ripc__ring_write){
 		.from = from, .addr = addr, .len = len, .key = key, .wr_id = wr_id};
 	return 0;
@@ -367,119 +369,120 @@ int ripc__ring_write(struct ripc__ring *w, const void *from, uint64_t len, uint6
 /* ---- progress ---- */
 
 /* Bytes of the next chunk, at most len, or 0: no room beside the reserve for sends. */
-static uint32_t chunk_len(struct ripc__ring *w, uint64_t len)
+static uint32_t chunk_len(struct ripc__ring *ring, uint64_t len)
 {
-	uint64_t n = (w->bulk_mask + 1) / 4;
+	uint64_t n = (ring->bulk_mask + 1) / 4;
 
 	n = MIN(n, RING_CHUNK_MAX);
 	n = MIN(n, len);
-	return ripc__ring_has_room(w, RING_RESERVE_SLOTS, (uint32_t)n + RIPC__RING_SEND_MAX)
+	return ripc__ring_has_room(ring, RING_RESERVE_SLOTS, (uint32_t)n + RIPC__RING_SEND_MAX)
 		       ? (uint32_t)n
 		       : 0;
 }
 
-static bool progress_peer_reads(struct ripc__ring *w)
+static bool progress_peer_reads(struct ripc__ring *ring)
 {
 	bool moved = false;
 
-	while (w->npeer_reads && !w->status) {
-		struct ripc__ring_peer_read *s = &w->transfers->peer_reads_queue[w->peer_read_head];
-		uint32_t n = chunk_len(w, s->len - s->done);
+	while (ring->npeer_reads && !ring->status) {
+		struct ripc__ring_peer_read *s =
+			&ring->transfers->peer_reads_queue[ring->peer_read_head];
+		uint32_t n = chunk_len(ring, s->len - s->done);
 		const uint8_t *from;
 		uint8_t body[RIPC__RING_SLOT_BODY];
 
 		if (!n)
 			break;
 		/* The region may have been removed since the last chunk. */
-		from = ripc__ring_region_find(&w->regions, s->key, s->addr, s->len,
+		from = ripc__ring_region_find(&ring->regions, s->key, s->addr, s->len,
 					      RIPC__ACCESS_REMOTE_READ);
 		if (from) {
-			put_bulk(w, from + s->done, n);
+			put_bulk(ring, from + s->done, n);
 			ripc__put_le32(body, n);
 			ripc__put_le16(body + 4, s->tag);
-			post_control(w, RING_MSG_DATA, body, 6);
+			post_control(ring, RING_MSG_DATA, body, 6);
 			s->done += n;
 		} else {
 			ripc__put_le16(body, s->tag);
-			post_control(w, RING_MSG_READ_ERROR, body, 2);
+			post_control(ring, RING_MSG_READ_ERROR, body, 2);
 			s->done = s->len;
 		}
 		if (s->done == s->len) {
-			w->peer_read_head = (w->peer_read_head + 1) % RIPC__RING_READS_MAX;
-			w->npeer_reads--;
+			ring->peer_read_head = (ring->peer_read_head + 1) % RIPC__RING_READS_MAX;
+			ring->npeer_reads--;
 		}
 		moved = true;
 	}
 	return moved;
 }
 
-static bool progress_writes(struct ripc__ring *w)
+static bool progress_writes(struct ripc__ring *ring)
 {
 	bool moved = false;
 
-	while (w->nwrites_copied < w->nwrites && !w->status) {
+	while (ring->nwrites_copied < ring->nwrites && !ring->status) {
 		struct ripc__ring_write *x =
-			&w->transfers->writes[(w->write_head + w->nwrites_copied) %
-					      RIPC__RING_WRITES_MAX];
-		uint32_t n = x->done < x->len ? chunk_len(w, x->len - x->done) : 0;
+			&ring->transfers->writes[(ring->write_head + ring->nwrites_copied) %
+						 RIPC__RING_WRITES_MAX];
+		uint32_t n = x->done < x->len ? chunk_len(ring, x->len - x->done) : 0;
 		uint8_t body[RIPC__RING_SLOT_BODY];
 
 		if (!n && x->len)
 			break;
 		if (n) {
-			put_bulk(w, x->from + x->done, n);
+			put_bulk(ring, x->from + x->done, n);
 			ripc__put_le64(body, x->addr + x->done);
 			ripc__put_le32(body + 8, n);
 			ripc__put_le32(body + 12, x->key);
-			post_control(w, RING_MSG_WRITE, body, 16);
+			post_control(ring, RING_MSG_WRITE, body, 16);
 			x->done += n;
 		}
 		if (x->done == x->len)
-			w->nwrites_copied++;
+			ring->nwrites_copied++;
 		moved = true;
 	}
 	return moved;
 }
 
 /* Moves one chunk of one direct read. */
-static bool progress_direct_reads(struct ripc__ring *w)
+static bool progress_direct_reads(struct ripc__ring *ring)
 {
 	struct ripc__ring_read *reads, *r;
 	uint64_t n;
 
-	if (!w->ndirect || w->status)
+	if (!ring->ndirect || ring->status)
 		return false;
-	reads = w->transfers->reads;
-	while (!reads[w->next_direct].used || !reads[w->next_direct].direct ||
-	       reads[w->next_direct].finished)
-		w->next_direct = (w->next_direct + 1) % RIPC__RING_READS_MAX;
-	r = &reads[w->next_direct];
+	reads = ring->transfers->reads;
+	while (!reads[ring->next_direct].used || !reads[ring->next_direct].direct ||
+	       reads[ring->next_direct].finished)
+		ring->next_direct = (ring->next_direct + 1) % RIPC__RING_READS_MAX;
+	r = &reads[ring->next_direct];
 	n = r->len - r->done < DIRECT_CHUNK ? r->len - r->done : DIRECT_CHUNK;
 	/* Memory in this process may be gone with its region. */
-	r->status = key_valid(w, r->key)
-			    ? w->be.ops->read(w->be.arg, r->to + r->done, r->addr + r->done, n)
-			    : -EACCES;
+	r->status = key_valid(ring, r->key) ? ring->be.ops->read(ring->be.arg, r->to + r->done,
+								 r->addr + r->done, n)
+					    : -EACCES;
 	/* If the region was removed before its contents changed, its key is gone now. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!r->status && !key_valid(w, r->key))
+	if (!r->status && !key_valid(ring, r->key))
 		r->status = -EACCES;
 	r->done += n;
 	if (r->status || r->done == r->len) {
 		r->finished = true;
-		w->nfinished++;
-		w->ndirect--;
-		w->next_direct = (w->next_direct + 1) % RIPC__RING_READS_MAX;
+		ring->nfinished++;
+		ring->ndirect--;
+		ring->next_direct = (ring->next_direct + 1) % RIPC__RING_READS_MAX;
 	}
 	return true;
 }
 
-bool ripc__ring_progress(struct ripc__ring *w)
+bool ripc__ring_progress(struct ripc__ring *ring)
 {
-	bool moved = progress_direct_reads(w);
+	bool moved = progress_direct_reads(ring);
 
-	w->new_work = false;
-	ripc__ring_flush(w);
-	moved |= progress_writes(w);
-	moved |= progress_peer_reads(w);
-	return moved || w->nfinished || w->nwrites_copied;
+	ring->new_work = false;
+	ripc__ring_flush(ring);
+	moved |= progress_writes(ring);
+	moved |= progress_peer_reads(ring);
+	return moved || ring->nfinished || ring->nwrites_copied;
 }
