@@ -128,7 +128,6 @@ static uint64_t random_number(void *arg)
 {
 	static uint64_t rng;
 
-	(void)arg;
 	rng = rng ? rng : test_ids();
 	return test_random(&rng);
 }
@@ -410,14 +409,13 @@ static void expect_in_detail(const char *text)
 /* Fails, because another service has the id. Repeated while its holder is too busy to name it. */
 static void expect_in_use(struct ripc *c, const char *name, unsigned flags)
 {
-	struct ripc_service *none = NULL;
+	struct ripc_service *none;
 	unsigned tries = 0;
 
 	do
 		ck_assert_int_eq(ripc__service_register(c, ripc_id(left), name, flags, &none),
 				 -EADDRINUSE);
 	while (strstr(ripc_error_detail(), "another process of this host") && ++tries < 20);
-	ck_assert_ptr_null(none);
 	expect_in_detail(left);
 	expect_in_detail(name);
 }
