@@ -538,6 +538,33 @@ START_TEST(chaos__exactly_once)
 }
 END_TEST
 
+/*
+ * The next lane does not take so long a message: it ends, although the former lane has delivered
+ * it, and later ones are sent.
+ */
+START_TEST(flush__too_long_for_the_next_lane)
+{
+	static uint8_t data[3000];
+	struct iovec item = {data, sizeof(data)};
+
+	rig_fill(data, sizeof(data), 1);
+	rig_connect(&rig, 0, 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), true);
+	OK(ripc_send_short(rig.s[0], RIG_ID(1), &item, 1, &reliable, 1000));
+	OK(send_number(RIG_ID(1), 7, 1000));
+	rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp].limits.send_max = 2048;
+	rig_fail_lane(&rig, 0, 1);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1), false);
+	rig_connect(&rig, 0, 1);
+	rig_run(&rig, 200);
+	ck_assert_uint_eq(unacked(), 0);
+	rig_expect(&rig, 1, sizeof(data), 1);
+	expect_numbers(1, 7, 7);
+	RC(-EPIPE, ripc_flush(rig.s[0], RIG_ID(1), 1000));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "does not take so long a message"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/reliable/sender");
@@ -560,6 +587,7 @@ int main(void)
 	tcase_add_test(tc, context__closed_idle);
 	tcase_add_test(tc, refused__answer);
 	tcase_add_test(tc, chaos__exactly_once);
+	tcase_add_test(tc, flush__too_long_for_the_next_lane);
 	suite_add_tcase(suite, tc);
 	return test_main("core/reliable/sender", suite);
 }
