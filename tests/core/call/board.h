@@ -20,6 +20,7 @@ struct board_event {
 
 struct board {
 	uint64_t nevents, ncalls, nlives; /* given out so far */
+	uint64_t nanswered;               /* calls with result 0 */
 	bool calm;                        /* no further calls start */
 	bool idle;                        /* a client that lives on has no call under way */
 	bool leave[BOARD_PROCESSES];      /* the process closes its context and ends */

@@ -290,6 +290,7 @@ static void call_check(struct slot *s)
 	if (!e.result) {
 		const uint8_t *p = m->items[0].iov_base;
 
+		board_number(&board->nanswered);
 		memcpy(&e.answered, p, 8);
 		memcpy(&e.life, p + 8, 8);
 		if (m->nitems != 1 || m->items[0].iov_len != s->reply_len ||

@@ -24,6 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define ANSWERED_MIN 20
+
 static const char *const transports[] = {"shm", "iwarp/soft", "shm,iwarp/soft"};
 
 static char dir[64]; /* of the sockets of shm */
@@ -143,6 +145,8 @@ START_TEST(history__keeps_rules)
 		for (uint64_t next_ns = 0; !draw(30); replace(transports[_i]))
 			for (unsigned ms = draw(60); test_pause(&next_ns, ms);)
 				;
+	/* On a busy machine all processes may have been killed too early. */
+	AWAIT(board->nanswered >= ANSWERED_MIN || *board->why);
 	/* No further calls: all clients but the first end. */
 	board->calm = true;
 	for (unsigned i = SERVERS + 1; i < BOARD_PROCESSES; i++)
@@ -160,7 +164,6 @@ START_TEST(history__keeps_rules)
 	ck_assert_msg(!bad, "%zu violations; %s", bad, why);
 	printf("%s: %u calls, %u executed, %u answered, %u killed, %u failed\n", transports[_i],
 	       counts.started, counts.executed, counts.answered, counts.killed, counts.failed);
-	ck_assert_uint_gt(counts.answered, 0);
 	board_free();
 }
 END_TEST
