@@ -88,11 +88,9 @@ START_TEST(alloc__never_0)
 	struct ripc *ctx;
 
 	rig_start(&rig, 1, NULL);
-	ripc__lock(rig.ctx[0]);
-	rig.ctx[0]->call_number = (UINT64_C(3) << (64 - RIPC__CALL_SLOT_BITS)) - 3;
 	ctx = rig.ctx[0];
 	ripc__lock(ctx);
-	ctx->next_number = (UINT64_C(3) << (64 - RIPC__CALL_SLOT_BITS)) - 2;
+	ctx->call_number = (UINT64_C(3) << (64 - RIPC__CALL_SLOT_BITS)) - 3;
 	for (unsigned i = 0; i < 4; i++) {
 		call = ripc__call_alloc(ctx);
 		ck_assert_ptr_nonnull(call);
