@@ -204,6 +204,39 @@ START_TEST(check__second_run_begins_above_the_first)
 }
 END_TEST
 
+static void take(uint64_t first, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		ck_assert(is_new(first + i));
+}
+
+#define FAR UINT64_C(10000000) /* numbers, more than a window and less than a restart */
+
+/* A sender that has jumped does not come back: the gap below its run is closed. */
+START_TEST(check__jump_closes_the_gap)
+{
+	start(window_of(_i));
+	take(FIRST, 2 * RIPC__RUN_TRUSTED);
+	take(FIRST + FAR, 2 * RIPC__RUN_TRUSTED);
+	ck_assert_int_eq(lost, FAR - 2 * RIPC__RUN_TRUSTED);
+	ck_assert(!is_new(FIRST + FAR / 2));
+	ck_assert(!is_new(FIRST));
+	ck_assert(is_new(FIRST + FAR + 2 * RIPC__RUN_TRUSTED));
+}
+END_TEST
+
+/* A jump of this many numbers is a restart, and nothing is lost; one number less is a loss. */
+START_TEST(check__jump_or_restart)
+{
+	uint64_t gap = RIPC__REPLAY_RESTART - (unsigned)_i;
+
+	start(64);
+	take(FIRST, RIPC__RUN_TRUSTED);
+	take(FIRST + RIPC__RUN_TRUSTED + gap, RIPC__RUN_TRUSTED);
+	ck_assert_int_eq(lost, _i ? (int64_t)gap : 0);
+}
+END_TEST
+
 /* ---- lies ---- */
 
 /* The number that a liar sends after the sender's nth, whose number is n. 0: none. */
@@ -382,6 +415,30 @@ START_TEST(confirmed__trusted_at_once)
 }
 END_TEST
 
+/* Two jumps, of which one is a lie, do not replace a run that a lane has confirmed. */
+START_TEST(confirmed__stays)
+{
+	int64_t change;
+
+	start(window_of(_i));
+	ck_assert(ripc__replay_check(&replay, seen, words, FIRST, true, now_ns, &change));
+	ck_assert(is_new(FIRST + FAR));
+	ck_assert(is_new(FIRST + 2 * FAR));
+	ck_assert(!is_new(FIRST));
+	ck_assert(is_new(FIRST + 1));
+}
+END_TEST
+
+/* A lie below the sender's run closes nothing. */
+START_TEST(forgeries__below_closes_no_gap)
+{
+	start(window_of(_i));
+	take(FIRST, 2 * RIPC__RUN_TRUSTED);
+	ck_assert(is_new(FIRST - FAR));
+	take(FIRST - FAR / 2, 2 * RIPC__RUN_TRUSTED);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/peer/replay");
@@ -398,7 +455,11 @@ int main(void)
 	tcase_add_loop_test(tc, forgeries__bounded_cost, 0, 2 * NFORGERIES);
 	tcase_add_loop_test(tc, forgeries__lossy_network, 0, 2 * NFORGERIES);
 	tcase_add_loop_test(tc, forgeries__recovery_after_burst, 0, 2);
+	tcase_add_loop_test(tc, check__jump_closes_the_gap, 0, 2);
+	tcase_add_loop_test(tc, check__jump_or_restart, 0, 2);
+	tcase_add_loop_test(tc, forgeries__below_closes_no_gap, 0, 2);
 	tcase_add_test(tc, confirmed__trusted_at_once);
+	tcase_add_loop_test(tc, confirmed__stays, 0, 2);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/replay", suite);
 }
