@@ -514,10 +514,7 @@ void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, boo
 	r->ack_status = ack_status_of(status);
 	if (!r->ack_status)
 		ripc__request_settled(r);
-	/*
-	 * This request comes before later ones, and its writes may go on, so they wait even if the
-	 * peer is back.
-	 */
+	/* Later requests wait for this one, even if the peer is back: its writes may go on. */
 	if (r->unacked && r->ack_status == -EHOSTUNREACH)
 		r->dest->long_peer = NULL;
 	if (word & RIPC__ACK_REUSABLE)
