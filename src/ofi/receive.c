@@ -400,7 +400,7 @@ void ofi_recv_parts_lost(struct ofi_peer *p)
 {
 	struct ofi_recv *r = p->parts.recv;
 
-	/* The receive is not EAGER any more: the peer refuses its contents. */
+	/* The kept message is not EAGER any more: the peer refuses its contents. */
 	if (p->parts.message)
 		p->parts.message->e.kind = OFI_RTS;
 	p->parts = (struct ofi_parts){0};
