@@ -335,6 +335,27 @@ START_TEST(send__long_on_the_next_lane)
 }
 END_TEST
 
+/* Nobody polls the context but ripc_request_test(). */
+START_TEST(test__makes_progress)
+{
+	struct ripc_request *r;
+	unsigned polls = 0;
+	int rc;
+
+	rig_start(&rig, 2, NULL);
+	rig_connect(&rig, 0, 1);
+	r = rig_begin(&rig, 0, 1, data, LEN);
+	while ((rc = ripc_request_test(&r)) == -EINPROGRESS && polls++ < 1000) {
+		ripc__poll(rig.ctx[1]);
+		ripc__sim_step(rig.net, ripc__sim_now(rig.net) + RIPC__MS);
+	}
+	ck_assert_int_eq(rc, 0);
+	ck_assert_ptr_null(r);
+	ripc_message_free(rig_take(&rig, 1));
+	rig_end(&rig);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/message/request");
@@ -345,6 +366,7 @@ int main(void)
 	tcase_add_loop_test(tc, result__timed_out, 0, 3);
 	tcase_add_loop_test(tc, reply__nobody_waits, 0, 2);
 	tcase_add_loop_test(tc, send__long_on_the_next_lane, 0, 2);
+	tcase_add_test(tc, test__makes_progress);
 	suite_add_tcase(suite, tc);
 	return test_main("core/message/request", suite);
 }
