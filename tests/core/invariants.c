@@ -27,7 +27,7 @@
 				     (unsigned long long)(counter), (unsigned long long)(found)); \
 	} while (0)
 
-/* What the lists of one context hold. */
+/* Contents of the lists of one context. */
 struct found {
 	uint64_t peers, lanes_up, endpoints, lanes;
 	uint64_t requests; /* long messages to send that are not done, */

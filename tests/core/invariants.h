@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
- * What holds for the counters of a context whenever no call is on it, and for the control messages
- * that it sends. The rig checks both in every test (rig.h).
+ * Rules for the counters of a context while no call is on it, and for the messages that it sends.
+ * The rig checks both in every test (rig.h).
  */
 #ifndef RIPC_TESTS_CORE_INVARIANTS_H
 #define RIPC_TESTS_CORE_INVARIANTS_H

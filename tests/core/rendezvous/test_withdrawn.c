@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Requests that ended without an ACK: the peer learns of each over the present and the next lane. */
+/* Requests that ended without an ACK: CANCEL names each on the present and on the next lane. */
 #include "core/rendezvous/withdrawn.h"
 #include "core/rig.h"
 #include "wire/bytes.h"

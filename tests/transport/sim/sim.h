@@ -153,8 +153,8 @@ typedef void ripc__sim_tamper_fn(void *arg, const uint8_t from[16], const uint8_
 				 uint8_t *data, size_t *len);
 void ripc__sim_tamper(struct ripc__sim *net, ripc__sim_tamper_fn *fn, void *arg);
 /*
- * Passes every message and datagram that a context posts to fn, before ripc__sim_tamper(). Not those
- * of hostile nodes, and those that a test injects. NULL: none.
+ * Passes every message and datagram that a context posts to fn, before ripc__sim_tamper(). Not
+ * those of hostile nodes, and those that a test injects. NULL: none.
  */
 typedef void ripc__sim_audit_fn(const uint8_t *data, size_t len);
 void ripc__sim_audit(struct ripc__sim *net, ripc__sim_audit_fn *fn);
