@@ -1301,8 +1301,8 @@ int ripc_group_send(struct ripc_service *service, uint64_t group, const struct i
  *   lost and duplicates of its messages alone and 0 in the others; or NULL for all senders
  * @stats: where they are stored
  *
- * The counters begin again at 0 when a context that has left a group, or has sent nothing to it
- * for 30 seconds, uses it again.
+ * The counters begin again at 0 when a context that is no member, and has never sent to the group
+ * or not for 30 seconds, uses it again.
  *
  * Return: 0, or -ENOENT if the context does not use the group, or no message has come from @sender.
  */

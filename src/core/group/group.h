@@ -72,6 +72,7 @@ struct ripc__mcast_sender {
 	struct ripc__list lru; /* in group->lru */
 	uint8_t instance[16];
 	bool unverified;      /* no message has come over a lane */
+	bool was_absent;      /* we were no member since its last message: gaps do not count */
 	uint64_t last_ack_ns; /* last MCAST_ACK */
 	uint64_t received, lost, duplicates;
 	struct ripc__replay replay;

@@ -84,6 +84,8 @@ static int join_group(struct ripc_service *s, uint64_t id, int timeout_ms)
 	local_member->service = s;
 	if (ripc__group_role(g) != RIPC__ROLE_MEMBER) {
 		g->stats.members++;
+		for (struct ripc__mcast_sender *m = g->senders; m; m = m->hh.next)
+			m->was_absent = true;
 		/* A sender becomes a member when the coordinator has acknowledged it. */
 		if (g->state == RIPC__GROUP_JOINED)
 			ripc__group_set_state(g, RIPC__GROUP_JOINING);

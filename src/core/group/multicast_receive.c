@@ -11,6 +11,7 @@
 #include "wire/bytes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define MCAST_ACK_INTERVAL_NS (1000 * RIPC__MS) /* between two MCAST_ACKs to one sender */
 
@@ -85,6 +86,13 @@ static bool number_check(struct ripc__group *g, struct ripc__mcast_sender *s, ui
 	bool fresh = ripc__replay_check(&s->replay, s->seen, RIPC__MCAST_DEDUP_WINDOW / 64, n,
 					confirmed, g->ctx->now_ns, &lost);
 
+	/* It begins anew, but for copies of the messages before. */
+	if (fresh && s->was_absent) {
+		s->was_absent = false;
+		memset(&s->replay, 0, sizeof(s->replay));
+		ripc__replay_check(&s->replay, s->seen, RIPC__MCAST_DEDUP_WINDOW / 64, n, confirmed,
+				   g->ctx->now_ns, &lost);
+	}
 	s->lost += (uint64_t)lost;
 	g->stats.lost += (uint64_t)lost;
 	if (!fresh) {

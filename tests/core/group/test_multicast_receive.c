@@ -158,6 +158,35 @@ static bool forge_multicast(uint64_t sender, uint64_t number)
 	return stats(0).received > before;
 }
 
+/*
+ * Messages that were sent while this context was no member are not missing, although it went on
+ * sending to the group. Later ones are.
+ */
+START_TEST(receive__absence_is_no_loss)
+{
+	struct ripc_group_stats st = {.size = sizeof(st)};
+
+	rig_start(&rig, 3, NULL);
+	join(3);
+	send_all(2, 0, 3);
+	send_all(0, 0, 3);
+	OK(ripc_group_leave(rig.s[2], GROUP));
+	rig_run(&rig, 100);
+	for (unsigned i = 0; i < 10; i++)
+		send_all(0, 0, 2);
+	OK(ripc_group_join(rig.s[2], GROUP, 5000));
+	rig_run(&rig, 100);
+	send_all(0, 0, 3);
+	OK(ripc_group_stats(rig.ctx[2], GROUP, rig_instance(&rig, 0), &st));
+	ck_assert_uint_eq(st.received, 2);
+	ck_assert_uint_eq(st.lost, 0);
+	group(0)->number += 3;
+	send_all(0, 0, 3);
+	OK(ripc_group_stats(rig.ctx[2], GROUP, rig_instance(&rig, 0), &st));
+	ck_assert_uint_eq(st.lost, 3);
+}
+END_TEST
+
 /* Forged senders in several groups take no more memory than in one. Lanes bring further ones. */
 START_TEST(senders__forged_in_many_groups)
 {
@@ -350,6 +379,7 @@ int main(void)
 	tcase_add_test(tc, deliver__after_long_message);
 	tcase_add_test(tc, deliver__after_many_small_long);
 	tcase_add_test(tc, receive__sequence_numbers);
+	tcase_add_test(tc, receive__absence_is_no_loss);
 	tcase_add_test(tc, senders__forged_flood);
 	tcase_add_test(tc, senders__forged_in_many_groups);
 	tcase_add_test(tc, senders__verified_by_lane);
