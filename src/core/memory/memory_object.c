@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The place of a descriptor, or (-1) a free place, among those of one kind. NULL: there is none. */
-static int *place_of(struct ripc *ctx, bool import, int fd)
+/* The slot of a descriptor, or (-1) a free slot, among those of one kind. NULL: there is none. */
+static int *slot_of(struct ripc *ctx, bool import, int fd)
 {
 	int *fds = ctx->memory->object_fds + (import ? RIPC__MEMFDS_MAX : 0);
 	unsigned n = import ? RIPC__IMPORT_FDS_MAX : RIPC__MEMFDS_MAX;
@@ -22,7 +22,7 @@ static int *place_of(struct ripc *ctx, bool import, int fd)
 
 bool ripc__memory_object_room(struct ripc *ctx)
 {
-	return place_of(ctx, false, -1);
+	return slot_of(ctx, false, -1);
 }
 
 static uint64_t object_of(int fd)
@@ -39,13 +39,13 @@ static uint64_t object_of(int fd)
  */
 uint8_t *ripc__memory_object_map(struct ripc *ctx, struct ripc__region *r)
 {
-	int *place = place_of(ctx, false, -1), fd;
+	int *slot = slot_of(ctx, false, -1), fd;
 	struct rlimit limit;
 	void *base = MAP_FAILED;
 	size_t cap = r->cap;
 
 	/* Above this limit ftruncate() raises SIGXFSZ. */
-	if (!place || (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
+	if (!slot || (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < cap))
 		return NULL;
 	fd = memfd_create("ripc-buffer", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
@@ -62,7 +62,7 @@ uint8_t *ripc__memory_object_map(struct ripc *ctx, struct ripc__region *r)
 		close(fd);
 		return NULL;
 	}
-	*place = fd + 1;
+	*slot = fd + 1;
 	r->fd = fd;
 	r->object = object_of(fd);
 	return base;
@@ -88,15 +88,15 @@ struct ripc__region *ripc__memory_object_own(struct ripc *ctx, const struct ripc
 
 bool ripc__memory_object_keep(struct ripc *ctx, struct ripc__region *import, int fd)
 {
-	int *place = place_of(ctx, true, -1);
+	int *slot = slot_of(ctx, true, -1);
 
 	import->object = object_of(fd);
 	/* Known once: most are objects of others. */
 	if (!ripc__memory_object_own(ctx, import))
 		import->object = 0;
-	if (!place)
+	if (!slot)
 		return false;
-	*place = fd + 1;
+	*slot = fd + 1;
 	import->fd = fd;
 	return true;
 }
@@ -105,7 +105,7 @@ void ripc__memory_object_close(struct ripc *ctx, struct ripc__region *r)
 {
 	if (r->fd < 0)
 		return;
-	*place_of(ctx, r->state == RIPC__REGION_IMPORTED, r->fd) = 0;
+	*slot_of(ctx, r->state == RIPC__REGION_IMPORTED, r->fd) = 0;
 	close(r->fd);
 	r->fd = -1;
 }
