@@ -3,8 +3,7 @@
  * One thread enters a call while another one closes the context or ends the service. Both are led
  * through all interleavings of their steps around the lock (enum ripc__lock_step): each is stopped
  * at each of its steps while the other goes on to each of its own. The call always returns
- * -ESHUTDOWN
- * or its normal result. With the sanitizers it also touches no freed memory.
+ * -ESHUTDOWN or its normal result. With the sanitizers it also touches no freed memory.
  *
  * The threads are passed on without any memory ordering, so that the thread sanitizer checks the
  * ordering of the library.
@@ -23,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/param.h>
 
 #define OPTIONS   "transports=self resolver=local"
 #define BUF_BYTES ((size_t)1000)
@@ -57,9 +57,7 @@ static void idle(void *arg, uint64_t deadline_ns)
 
 	(void)arg;
 	paused();
-	if (next > deadline_ns)
-		next = deadline_ns;
-	atomic_store_explicit(&now_ns, next, memory_order_relaxed);
+	atomic_store_explicit(&now_ns, MIN(next, deadline_ns), memory_order_relaxed);
 	sched_yield();
 	/* A waiting thread is counted, so the context stays. */
 	ripc__poll(w.ctx);
