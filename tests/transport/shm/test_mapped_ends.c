@@ -541,6 +541,8 @@ static void settle(void)
 
 START_TEST(mapped__random_ends)
 {
+	bool rare; /* few messages arrive, and fewer in place */
+
 	strict = _i % 2;
 	chance = test_seed() + (unsigned)_i;
 	for (unsigned i = 0; i < CONTEXTS; i++)
@@ -549,6 +551,7 @@ START_TEST(mapped__random_ends)
 	no_windows = draw(2);
 	quick = draw(2);
 	scarce = draw(3) ? 0 : 2 + draw(20);
+	rare = scarce;
 	for (unsigned n = 0; n < STEPS; n++)
 		act(draw(CONTEXTS));
 	settle();
@@ -573,7 +576,7 @@ START_TEST(mapped__random_ends)
 		ck_assert_uint_eq(ctx[i]->stats.bad_messages, 0);
 		ck_assert_uint_eq(service[i]->arriving_bytes, 0);
 	}
-	ck_assert_uint_gt(placed[RIPC_IN_SENDER_MEMORY], 0);
+	ck_assert(strict || rare || placed[RIPC_IN_SENDER_MEMORY] > 0);
 }
 END_TEST
 
