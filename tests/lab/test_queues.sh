@@ -19,7 +19,7 @@ else
 fi
 if [ -n "$RIPC_LAB_IWARP" ]; then
 	expect "queue pairs of iWARP" 3 60 ./tools/ripc-perf verbs --device "$RIPC_LAB_IWARP"
-	has "are not made by hand" "$err" "connection manager alone"
+	has "are not made by hand" "$err" "whose queue pairs only librdmacm makes"
 else
 	skip "no iWARP device"
 fi

@@ -35,16 +35,16 @@
 	32u /* FPDUs, or runs of queued bytes, returned by gather() and not yet sent */
 #define RIPC__STASH_BYTES 320u /* longest part of an FPDU kept between two receives */
 /* longest ULPDU to a peer of this stack: a payload of 65472 bytes and a tagged header */
-#define RIPC__ULPDU_SOFT  65486u
+#define RIPC__ULPDU_SOFT 65486u
 /*
  * Payload of the segments that put a following long one at a distance that the kernel copies fast
  * (engine_tx.c), and the bytes of the three that may be in front of it
  */
 #define RIPC__SHORT_SEGMENT  64u
 #define RIPC__SHORT_SEGMENTS (3u * (RIPC__SHORT_SEGMENT + 20u))
-#define RIPC__SEND_HEADER 20u /* length and header in front of a send */
-#define RIPC__TRAILER_MAX 7u  /* padding and CRC behind it */
-#define RIPC__RX_IOV      3u  /* entries that rx_buffer() returns at most */
+#define RIPC__SEND_HEADER    20u /* length and header in front of a send */
+#define RIPC__TRAILER_MAX    7u  /* padding and CRC behind it */
+#define RIPC__RX_IOV         3u  /* entries that rx_buffer() returns at most */
 
 /* Encoded sends and read requests that wait to be transmitted. */
 struct ripc__chunk {

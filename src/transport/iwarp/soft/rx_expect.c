@@ -49,14 +49,13 @@ unsigned ripc__rx_expect(struct ripc__engine_rx *rx, const struct ripc__region *
 {
 	const struct ripc__rx_pattern *p = &rx->pattern;
 	uint8_t *space = rx->space;
+	const size_t next =
+		RIPC__FPDU_CRC + RIPC__SHORT_SEGMENTS + RIPC__FPDU_LEN + RIPC__DDP_TAGGED;
 
 	rx->expected = region;
 	iov[0] = (struct iovec){space, p->lead};
 	iov[1] = (struct iovec){region->base + p->offset, p->payload};
-	iov[2] = (struct iovec){space + p->lead,
-				p->last ? RIPC__BULK_PEEK
-					: RIPC__FPDU_CRC + RIPC__SHORT_SEGMENTS + RIPC__FPDU_LEN +
-						  RIPC__DDP_TAGGED};
+	iov[2] = (struct iovec){space + p->lead, p->last ? RIPC__BULK_PEEK : next};
 	return 3;
 }
 
