@@ -7,7 +7,7 @@ static const struct ripc_send_options reliable = {.size = sizeof(reliable), .fla
 /* All arrive, once and in order, also where datagrams are lost. */
 static void reliable_short(struct conf *c)
 {
-	enum { N = 200 };
+	enum { N = 250 };
 	static uint8_t buf[RIPC_SHORT_GUARANTEED];
 	struct conf_plan plan;
 	struct conf_pair p;
@@ -108,7 +108,7 @@ static void call_answers(struct conf *c)
 /* Many at once: answered in another order, each by its own answer. */
 static void call_many(struct conf *c)
 {
-	enum { N = 64 };
+	enum { N = 250 };
 	struct ripc_request *request[N];
 	struct ripc_message *asked[N], *m;
 	uint32_t numbers[N];
@@ -418,7 +418,7 @@ static unsigned answers_before_close(struct conf *c, unsigned n)
  */
 static void call_answers_before_close(struct conf *c)
 {
-	enum { N = 500 };
+	enum { N = 250 };
 	unsigned tries = 0;
 
 	while (answers_before_close(c, N) != N)
