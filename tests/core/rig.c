@@ -96,6 +96,16 @@ const uint8_t *rig_instance(const struct rig *rig, unsigned i)
 	return rig->ctx[i]->instance;
 }
 
+void rig_heal_links(struct rig *rig)
+{
+	for (unsigned i = 0; i < rig->n; i++)
+		for (unsigned j = i + 1; j < rig->n; j++) {
+			ripc__sim_partition(rig->net, rig_instance(rig, i), rig_instance(rig, j),
+					    false);
+			ripc__sim_break_at(rig->net, rig_instance(rig, i), rig_instance(rig, j), 0);
+		}
+}
+
 struct ripc_stats rig_stats(const struct rig *rig, unsigned i)
 {
 	struct ripc_stats stats = {.size = sizeof(stats)};

@@ -177,13 +177,7 @@ static void quiet(void)
 		else if (hosts[i].resume_ns)
 			resume(i);
 	}
-	for (unsigned i = 0; i < HOSTS; i++)
-		for (unsigned j = i + 1; j < HOSTS; j++) {
-			ripc__sim_partition(rig.net, rig_instance(&rig, i), rig_instance(&rig, j),
-					    false);
-			ripc__sim_break_at(rig.net, rig_instance(&rig, i), rig_instance(&rig, j),
-					   0);
-		}
+	rig_heal_links(&rig);
 	for (unsigned n = 0; n < QUIET_STEPS && calls_left(); n++) {
 		step(true);
 		if (n % 1000)

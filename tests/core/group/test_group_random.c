@@ -331,13 +331,7 @@ static void heal(void)
 		if (resume_ns[i])
 			resume(i);
 	}
-	for (unsigned i = 0; i < HOSTS; i++)
-		for (unsigned j = i + 1; j < HOSTS; j++) {
-			ripc__sim_partition(rig.net, rig_instance(&rig, i), rig_instance(&rig, j),
-					    false);
-			ripc__sim_break_at(rig.net, rig_instance(&rig, i), rig_instance(&rig, j),
-					   0);
-		}
+	rig_heal_links(&rig);
 }
 
 static void take_all(void)

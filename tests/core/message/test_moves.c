@@ -356,13 +356,7 @@ static void heal(void)
 	for (unsigned i = 0; i < HOSTS; i++)
 		if (!rig.ctx[i])
 			host_open(i);
-	for (unsigned i = 0; i < HOSTS; i++)
-		for (unsigned j = i + 1; j < HOSTS; j++) {
-			ripc__sim_partition(rig.net, rig_instance(&rig, i), rig_instance(&rig, j),
-					    false);
-			ripc__sim_break_at(rig.net, rig_instance(&rig, i), rig_instance(&rig, j),
-					   0);
-		}
+	rig_heal_links(&rig);
 	step(true);
 	for (unsigned i = 0; i < HOSTS; i++)
 		for (unsigned k = 0; k < SERVICES; k++)
