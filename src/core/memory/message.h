@@ -103,9 +103,8 @@ static inline void ripc__small_reclaim(struct ripc *ctx)
 }
 
 /*
- * A message to receive into, which stays where it is. If the oldest small one was freed, that one,
- * because its memory is likely in the processor's cache; else one of message_cache. NULL: out of
- * memory.
+ * A message to receive into, which stays in its list: the oldest small one if it was freed, since
+ * its memory is likely in the processor's cache; else one of message_cache. NULL: out of memory.
  */
 static inline struct ripc__message *ripc__message_room(struct ripc *ctx)
 {

@@ -37,8 +37,8 @@
 /* longest ULPDU to a peer of this stack: a payload of 65472 bytes and a tagged header */
 #define RIPC__ULPDU_SOFT 65486u
 /*
- * Payload of the segments that put a following long one at a distance that the kernel copies fast
- * (engine_tx.c), and the bytes of the three that may be in front of it
+ * Payload of a short segment, which moves the following long one to a place that the kernel copies
+ * fast (engine_tx.c); and the bytes of the three that may precede a long one
  */
 #define RIPC__SHORT_SEGMENT  64u
 #define RIPC__SHORT_SEGMENTS (3u * (RIPC__SHORT_SEGMENT + 20u))

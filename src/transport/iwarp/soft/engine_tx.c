@@ -270,10 +270,12 @@ static void works_drop(struct ripc__works *works, uint32_t from)
 
 /*
  * Payload of the next segment. The kernel copies into the socket with "rep movsb". On AMD family 25
- * it copies at half the speed if the target is 1 to 32 bytes behind the source, modulo 4096, as
- * behind a header if the source begins with a page; and an eighth of the time is lost if target and
- * source differ modulo 16. Short segments move the rest of the payload on, each by the 20 bytes of
- * a header and a CRC. A response to a read, of 512 KiB, took longer with those for the second case.
+ * that is slow in two cases:
+ *   - The target is 1 to 32 bytes behind the source, modulo 4096: half the speed. A header in front
+ *     causes that if the source begins with a page.
+ *   - Target and source differ modulo 16: an eighth more time.
+ * Short segments move the rest of the payload on, each by the 20 bytes of a header and a CRC. They
+ * are not used for responses to reads in the second case: 512 KiB took longer with them.
  */
 static uint32_t segment_len(const struct ripc__engine *e, uintptr_t src, uint64_t left, bool write)
 {
