@@ -20,8 +20,7 @@
 #include <string.h>
 
 #define CHUNK_MAX (1u << 20) /* bytes of one read; each completion shows that the peer is alive */
-#define READS_AHEAD \
-	8u /* posted reads at which a lane is busy: no memory is allocated for another large item */
+#define READ_AHEAD (1u << 20) /* bytes of posted reads at which a lane is busy */
 
 #define TO(state) (1u << RIPC__RNDV_##state)
 
@@ -296,34 +295,32 @@ static int post_read(struct ripc__rndv *r, const struct ripc__rndv_item *it, uin
 }
 
 /*
- * A pool buffer for an item is allocated when its first read is posted. Memory allocated earlier
- * would be new pages, while the buffers of the message before it, still in the cache, are about to
- * be freed.
+ * A pool buffer for an item is allocated when its first read is posted, and no earlier than the
+ * lane needs it to stay busy. Memory allocated earlier would be other memory, while the buffers of
+ * the messages before it, still in the cache, are about to be freed.
  */
 bool ripc__rndv_post(struct ripc__rndv *r)
 {
 	struct ripc__lane *lane = r->lane;
 	struct ripc__tp *tp = &r->ctx->tp[lane->tp];
+	uint64_t chunk = MIN(CHUNK_MAX, tp->limits.rdma_max);
 
 	for (; r->next < r->nitems; r->next++) {
 		struct ripc__rndv_item *it = &r->items[r->next];
 
 		if (it->how == RIPC__HOW_READ && !it->mr) {
-			if (it->len > CHUNK_MAX && lane->reads > READS_AHEAD)
+			/* The posted reads are taken to be as large as those of this item. */
+			if (lane->reads * MIN(it->len, chunk) >= READ_AHEAD)
 				return false;
 			if (!item_start_or_fail(r, it))
 				return true;
 		}
 		while (it->how == RIPC__HOW_READ && it->posted < it->len) {
-			uint64_t n = it->len - it->posted;
+			uint64_t n = MIN(it->len - it->posted, chunk);
 			int rc;
 
 			if (lane->reads >= tp->limits.read_depth)
 				return false;
-			if (n > CHUNK_MAX)
-				n = CHUNK_MAX;
-			if (n > tp->limits.rdma_max)
-				n = tp->limits.rdma_max;
 			ripc__transfer_posted(r->ctx, lane->tp);
 			rc = post_read(r, it, n);
 			if (rc == -EAGAIN)

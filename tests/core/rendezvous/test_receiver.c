@@ -230,14 +230,11 @@ START_TEST(resume__unread_is_bounded)
 }
 END_TEST
 
-/*
- * Of what is taken at once, one lies in memory as a whole and the next comes into what is left of
- * it: no more is touched.
- */
+/* Messages that are taken at once lie in the memory of two or three, which is used again. */
 START_TEST(post__allocates_late)
 {
-	enum { N = 4 };
-	const size_t len = 16 * MIB;
+	enum { N = 8 };
+	const size_t len = (size_t)(_i ? 16 : 1) * MIB;
 	uint8_t *big = calloc(1, len);
 	struct ripc_request *r[N];
 	uint64_t most = 0;
@@ -255,7 +252,7 @@ START_TEST(post__allocates_late)
 	for (unsigned i = 0; i < N; i++)
 		OK(ripc_request_wait(&r[i], 5000));
 	ck_assert_uint_ge(most, len);
-	ck_assert_uint_lt(most, 3 * len);
+	ck_assert_uint_le(most, 3 * len);
 	free(big);
 }
 END_TEST
@@ -343,7 +340,7 @@ int main(void)
 	tcase_add_loop_test(tc, post__read_fails, 0, 2);
 	tcase_add_loop_test(tc, post__lane_lost, 0, 2);
 	tcase_add_loop_test(tc, resume__unread_is_bounded, 1, 3);
-	tcase_add_test(tc, post__allocates_late);
+	tcase_add_loop_test(tc, post__allocates_late, 0, 2);
 	tcase_add_test(tc, resume__larger_than_limit);
 	tcase_add_test(tc, cancel__waiting);
 	tcase_add_test(tc, cancel__ends_reads);
