@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/copy.h"
+#include "base/clock.h"
 
 #define LINE RIPC__CACHE_LINE
 
@@ -63,4 +64,64 @@ void ripc__copy_streaming_lines(void *to, const void *from, size_t len)
 		stream_lines((uint8_t *)to + whole, last, 1);
 	}
 	stream_end();
+}
+
+/* ---- the faster kind ---- */
+
+#define PAGE        4096u
+#define SCORE_MAX   3   /* a few measurements in a row that differ change the choice */
+#define FIRST       8u  /* copies that all measure, */
+#define MEASURE_ONE 64u /* and then one of so many */
+
+void ripc__copy_measured(struct ripc__copy_choice *c, uint64_t around_ns, uint64_t through_ns)
+{
+	int score = atomic_load_explicit(&c->score, memory_order_relaxed);
+
+	if (through_ns < around_ns)
+		score += score < SCORE_MAX;
+	else
+		score -= score > -SCORE_MAX;
+	atomic_store_explicit(&c->score, (signed char)score, memory_order_relaxed);
+}
+
+/* Copies a page. Return: the time. */
+static uint64_t timed(void (*copy)(void *to, const void *from, size_t len), void *to,
+		      const void *from)
+{
+	uint64_t begin_ns = ripc__clock_ns();
+
+	copy(to, from, PAGE);
+	stream_end();
+	return ripc__clock_ns() - begin_ns;
+}
+
+/* Copies two pages, the first of either kind. */
+static void measure(struct ripc__copy_choice *c, uint8_t *to, const uint8_t *from,
+		    bool streaming_first)
+{
+	uint64_t ns[2];
+
+	for (unsigned i = 0; i < 2; i++) {
+		bool streaming = streaming_first == !i;
+
+		ns[streaming] = timed(streaming ? ripc__copy_streaming : ripc__copy, to + i * PAGE,
+				      from + i * PAGE);
+	}
+	ripc__copy_measured(c, ns[true], ns[false]);
+}
+
+void ripc__copy_to_reader(struct ripc__copy_choice *c, void *to, const void *from, size_t len)
+{
+	unsigned n = atomic_fetch_add_explicit(&c->copies, 1, memory_order_relaxed);
+	size_t done = 0;
+
+	if (n < FIRST || n % MEASURE_ONE == 0) {
+		/* The first page may fault. */
+		ripc__copy(to, from, PAGE);
+		measure(c, (uint8_t *)to + PAGE, (const uint8_t *)from + PAGE,
+			(n ^ n / MEASURE_ONE) & 1);
+		done = 3 * PAGE;
+	}
+	(ripc__copy_is_streaming(c) ? ripc__copy_streaming : ripc__copy)(
+		(uint8_t *)to + done, (const uint8_t *)from + done, len - done);
 }

@@ -7,8 +7,8 @@
 
 #define ROOM 20480
 
-static const size_t lens[] = {0,    1,    31,   64,   65,   127,  128,  2047,
-			      2048, 2049, 4095, 4096, 4097, 6144, 8191, 12000};
+static const size_t lens[] = {0,    1,    31,   64,   65,   127,  128,   2047,  2048,
+			      2049, 4095, 4096, 4097, 6144, 8191, 12000, 16384, 17001};
 
 static void check(void (*copy)(void *to, const void *from, size_t len))
 {
@@ -64,11 +64,50 @@ static void copy_streaming(void *to, const void *from, size_t len)
 		memcpy(to, from, len);
 }
 
+/* The first copies measure, and so do some of the later ones. */
+static void copy_to_reader(void *to, const void *from, size_t len)
+{
+	static struct ripc__copy_choice choice;
+
+	if (len >= 16384)
+		ripc__copy_to_reader(&choice, to, from, len);
+	else
+		memcpy(to, from, len);
+}
+
 START_TEST(copy__whole_and_nothing_else)
 {
 	check(ripc__copy);
 	check(ripc__copy_pieces);
 	check(copy_streaming);
+	check(copy_to_reader);
+}
+END_TEST
+
+/* Three or four measurements in a row that differ change the choice, and no single one does. */
+START_TEST(copy_measured__choice)
+{
+	struct ripc__copy_choice c = {0};
+
+	ck_assert(ripc__copy_is_streaming(&c));
+	for (unsigned i = 0; i < 10; i++)
+		ripc__copy_measured(&c, 200, 100);
+	ck_assert(!ripc__copy_is_streaming(&c));
+	for (unsigned i = 0; i < 2; i++) {
+		ripc__copy_measured(&c, 100, 200);
+		ck_assert(!ripc__copy_is_streaming(&c));
+	}
+	ripc__copy_measured(&c, 100, 100);
+	ck_assert(ripc__copy_is_streaming(&c));
+	for (unsigned i = 0; i < 10; i++)
+		ripc__copy_measured(&c, 100, 200);
+	for (unsigned i = 0; i < 3; i++) {
+		ck_assert(ripc__copy_is_streaming(&c));
+		ripc__copy_measured(&c, 200, 100);
+	}
+	ck_assert(ripc__copy_is_streaming(&c));
+	ripc__copy_measured(&c, 200, 100);
+	ck_assert(!ripc__copy_is_streaming(&c));
 }
 END_TEST
 
@@ -78,6 +117,7 @@ int main(void)
 	TCase *tc = tcase_create("copy");
 
 	tcase_add_test(tc, copy__whole_and_nothing_else);
+	tcase_add_test(tc, copy_measured__choice);
 	tcase_add_test(tc, copy_streaming_lines__whole_lines);
 	suite_add_tcase(suite, tc);
 	return test_main("base/copy", suite);

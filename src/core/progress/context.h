@@ -12,6 +12,7 @@
 
 #include "auth/key.h"
 #include "base/clock.h"
+#include "base/copy.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -142,6 +143,7 @@ struct ripc {
 	struct ripc__datagram_context *last_datagram_context; /* likewise */
 	struct ripc__peer *last_peer;         /* the last that was looked for; NULL: none */
 	struct ripc__delayed_ack delayed_ack; /* the ACK that is due */
+	struct ripc__copy_choice copy_choice; /* core/rendezvous/prepared.c */
 	struct ripc__hooks hooks;       /* hooks.now == NULL: real time and a progress thread */
 	struct ripc__progress progress; /* the leader, the progress thread, where they sleep */
 

@@ -74,7 +74,7 @@ void ripc__prepare(struct ripc *ctx, uint64_t dest, const struct iovec *items, u
 			continue;
 		ripc__delayed_ack_before_copy(ctx, len);
 		ripc__lock_suspend(ctx);
-		ripc__copy_streaming(r->base, items[i].iov_base, len);
+		ripc__copy_to_reader(&ctx->copy_choice, r->base, items[i].iov_base, len);
 		ripc__lock_resume(ctx);
 		if (!to->copied)
 			memcpy(to->copies, items, nitems * sizeof(*items));

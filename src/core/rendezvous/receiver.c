@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_MAX (1u << 20) /* bytes of one read; each completion shows that the peer is alive */
+#define CHUNK_MAX  (1u << 20) /* bytes of one read; each completion shows that the peer is alive */
 #define READ_AHEAD (1u << 20) /* bytes of posted reads at which a lane is busy */
 
 #define TO(state) (1u << RIPC__RNDV_##state)
