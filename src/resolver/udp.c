@@ -14,6 +14,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/filter.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -139,6 +140,30 @@ static int scan(struct udp *u)
 	return 0;
 }
 
+/*
+ * Draws the socket anew for each unicast datagram. By default, the kernel would give all datagrams
+ * of one sender to the same one, also while its process is stopped. The program does not know how
+ * many sockets share the port: the number that it draws is less than 2, 4, 8 ... with a probability
+ * of 1/2, 1/4, 1/8 ...; the default holds for a number that no socket has. An error is ignored:
+ * some sandboxes know no such programs.
+ */
+static void draw_receiver(int fd)
+{
+	struct sock_filter draw[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM)),
+		BPF_STMT(BPF_MISC | BPF_TAX, 0),
+		BPF_STMT(BPF_ALU | BPF_SUB | BPF_K, 1),
+		BPF_STMT(BPF_ALU | BPF_XOR | BPF_X, 0), /* 1, 3, 7 ... */
+		BPF_STMT(BPF_MISC | BPF_TAX, 0),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM)),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_X, 0),
+		BPF_STMT(BPF_RET | BPF_A, 0),
+	};
+	struct sock_fprog program = {sizeof(draw) / sizeof(draw[0]), draw};
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
+}
+
 /* Return: the descriptor or a negative errno. */
 static int open_socket(const struct ripc__backend_env *env, int family, uint16_t port)
 {
@@ -163,6 +188,8 @@ static int open_socket(const struct ripc__backend_env *env, int family, uint16_t
 		ok = ok && !setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one)) &&
 		     !setsockopt(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, &one, sizeof(one)) &&
 		     !bind(fd, (struct sockaddr *)&in6, sizeof(in6));
+	if (ok && port)
+		draw_receiver(fd);
 	return ripc__backend_watch(env->epoll_fd, env->tag, fd, ok);
 }
 

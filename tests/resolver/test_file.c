@@ -171,6 +171,34 @@ START_TEST(file__several_contexts_of_a_host)
 }
 END_TEST
 
+/*
+ * Other contexts of the host are stopped. The kernel may give requests to them, but not all of
+ * those that a look-up repeats.
+ */
+START_TEST(file__stopped_contexts)
+{
+	struct ctx c[2], stopped[2];
+	char options[160];
+
+	write_list("* 127.0.0.1:%u\n", port);
+	snprintf(options, sizeof(options), "resolver=file:%s port=%d resolve_timeout_ms=40000",
+		 path, port + 1);
+	open_ctx(&stopped[0], "resolver=local,udp");
+	open_ctx(&c[1], "resolver=local,udp");
+	open_ctx(&stopped[1], "resolver=local,udp");
+	register_service(&c[1], service);
+	/* The port that a client sends from also matters. */
+	for (unsigned i = 0; i < 10; i++) {
+		open_ctx(&c[0], options);
+		check_found(c, 2, service, &c[1]);
+		ripc__resolver_close(c[0].r);
+	}
+	ripc__resolver_close(c[1].r);
+	ripc__resolver_close(stopped[0].r);
+	ripc__resolver_close(stopped[1].r);
+}
+END_TEST
+
 START_TEST(file__a_second_holder_is_refused)
 {
 	struct ctx c[2];
@@ -374,6 +402,7 @@ int main(void)
 	tcase_add_test(tc, file__any_service);
 	tcase_add_test(tc, file__alone_on_one_host);
 	tcase_add_test(tc, file__several_contexts_of_a_host);
+	tcase_add_test(tc, file__stopped_contexts);
 	tcase_add_test(tc, file__a_second_holder_is_refused);
 	tcase_add_test(tc, file__takeover_on_one_host);
 	tcase_add_test(tc, file__is_read_again_when_it_changes);
