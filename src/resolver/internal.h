@@ -25,7 +25,8 @@ struct ripc__resolver {
 	int inet; /* index of the back end that sends to IP addresses; -1: none */
 	struct ripc__backend *registry;        /* the back end that keeps records, or NULL */
 	struct ripc__backend_addr to_registry; /* sends to it alone */
-	bool local_only; /* the back end local receives forwarded requests and sends none */
+	bool local_only;  /* the back end local receives forwarded requests and sends none */
+	uint8_t host[16]; /* as in records */
 	uint32_t timeout_ms;
 	uint64_t now_ns; /* time of the last call */
 	void (*describe)(const void *arg, uint8_t transport, const uint8_t *addr, size_t len,

@@ -4,6 +4,7 @@
 
 #include "auth/key.h"
 #include "base/hash.h"
+#include "base/host.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "resolver/backend.h"
@@ -259,7 +260,7 @@ static bool must_probe(struct ripc__resolver *r)
 		if (b != r->local && (!b->ops->remote || b->ops->remote(b)))
 			return true;
 	}
-	return !r->local;
+	return false;
 }
 
 static bool held_by_other_user(const struct ripc__holder *who)
@@ -308,6 +309,19 @@ int ripc__resolver_holder_answer(struct ripc__resolver *r, int fd, uint64_t id, 
 				  : "");
 }
 
+/*
+ * The name of the service was free on this host. So a holder of this host whose record is known is
+ * dead: do not wait for its answer.
+ */
+static void drop_dead_holder(struct ripc__resolver *r, uint64_t service)
+{
+	struct ripc__record record;
+
+	if (ripc__rcore_peek(r->core, service, &record, r->now_ns) &&
+	    ripc__host_same(record.host, r->host))
+		ripc__rcore_invalidate(r->core, service, record.instance, r->now_ns);
+}
+
 int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, const char *name,
 			    enum ripc__register_how how, uint64_t now_ns)
 {
@@ -329,8 +343,11 @@ int ripc__resolver_register(struct ripc__resolver *r, uint64_t service, const ch
 	if (rc)
 		return rc;
 	refresh(r);
-	if (how == RIPC__REGISTER && !nameless && !must_probe(r))
-		how = RIPC__REGISTER_LOCAL;
+	if (how == RIPC__REGISTER && r->local && !nameless) {
+		drop_dead_holder(r, service);
+		if (!must_probe(r))
+			how = RIPC__REGISTER_LOCAL;
+	}
 	rc = ripc__rcore_register(r->core, service, name, how, now_ns);
 	if (rc)
 		release_name(r, service);
@@ -485,6 +502,7 @@ int ripc__resolver_open(struct ripc__resolver **out, const struct ripc__resolver
 	cenv.registry = r->registry ? &r->to_registry : NULL;
 	memcpy(cenv.instance, env->instance, 16);
 	memcpy(cenv.host, env->host, 16);
+	memcpy(r->host, env->host, 16);
 	/* Without a network a failed look-up costs nothing and may be repeated at once. */
 	cenv.negative_ms = r->nbackends == 1 && r->local ? 0 : NEGATIVE_MS;
 	/* In a simulation the instance id is the seed and the only source of random numbers. */

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "live.h"
+#include "resolver/core.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -226,6 +227,37 @@ START_TEST(file__a_second_holder_is_refused)
 END_TEST
 
 /*
+ * The known holder of a service was killed. On this host its name is free, which proves that; on
+ * another host (1) it may be busy.
+ */
+START_TEST(file__known_holder_died)
+{
+	struct ctx c[2];
+	char options[128];
+
+	write_list("* 127.0.0.1:%u\n", port);
+	snprintf(options, sizeof(options), "resolver=local,file:%s", path);
+	for (unsigned i = 0; i < 2; i++) {
+		load(&c[i], options);
+		c[i].host[0] = (uint8_t)(1 + i * (unsigned)_i);
+		ck_assert_int_eq(open_loaded(&c[i]), 0);
+	}
+	register_service(&c[1], service);
+	check_found(c, 2, service, &c[1]);
+	ripc__resolver_kill(c[1].r);
+	ripc__resolver_lookup_cancel(c[0].r, service);
+	ck_assert_int_eq(
+		ripc__resolver_register(c[0].r, service, NULL, RIPC__REGISTER, resolver_now()), 0);
+	for (unsigned i = 0; i < RIPC__PROBES; i++) {
+		ahead_ns += RIPC__PROBE_INTERVAL_MS * RIPC__MS;
+		progress(&c[0]);
+	}
+	ck_assert_int_eq(!find_event(&c[0], RIPC__REGISTERED, service), _i);
+	ripc__resolver_close(c[0].r);
+}
+END_TEST
+
+/*
  * The kernel decides which context of the host reads the probes of a takeover. If it is the one
  * that takes the service over, it forwards them to the holder.
  */
@@ -404,6 +436,7 @@ int main(void)
 	tcase_add_test(tc, file__several_contexts_of_a_host);
 	tcase_add_test(tc, file__stopped_contexts);
 	tcase_add_test(tc, file__a_second_holder_is_refused);
+	tcase_add_loop_test(tc, file__known_holder_died, 0, 2);
 	tcase_add_test(tc, file__takeover_on_one_host);
 	tcase_add_test(tc, file__is_read_again_when_it_changes);
 	tcase_add_test(tc, file__index_of_interface);
