@@ -33,6 +33,33 @@ static void check_older_kept(struct node *older, struct node *younger)
 	ck_assert(node_finds(younger, 42, older));
 }
 
+/*
+ * The holder is not known to the other context, and answers its probes late: it keeps the service.
+ */
+START_TEST(heal__late_answer_to_a_probe)
+{
+	struct node *older = _i & 1 ? b : a, *younger = _i & 1 ? a : b;
+
+	/* Record and claim do not arrive. */
+	older->group = 1;
+	node_register(older, 42, true);
+	bus_run(bus, 2000);
+	older->group = 0;
+	older->stopped_ns = bus->now_ns + (_i & 2 ? 100 : 5000) * RIPC__MS;
+	node_register(younger, 42, true);
+	bus_run(bus, 61);
+	ck_assert_uint_eq(node_count(younger, RIPC__REGISTERED, 42), 1);
+	bus_run(bus, 5000);
+	ck_assert(node_holds(older, 42));
+	ck_assert_uint_eq(node_count(older, RIPC__CONFLICT, 42), 0);
+	ck_assert_uint_eq(node_count(older, RIPC__RIVAL, 42), 1);
+	ck_assert(!node_holds(younger, 42));
+	ck_assert_uint_eq(node_count(younger, RIPC__CONFLICT, 42), 1);
+	ck_assert_mem_eq(node_has_event(younger, RIPC__CONFLICT, 42)->record.instance,
+			 older->instance, 16);
+}
+END_TEST
+
 START_TEST(heal__older_wins_by_claim)
 {
 	struct node *older = _i ? b : a, *younger = _i ? a : b;
@@ -291,6 +318,7 @@ int main(void)
 
 	test_seed();
 	tc = tcase(suite, "two holders");
+	tcase_add_loop_test(tc, heal__late_answer_to_a_probe, 0, 4);
 	tcase_add_loop_test(tc, heal__older_wins_by_claim, 0, 2);
 	tcase_add_loop_test(tc, heal__older_wins_by_request, 0, 4);
 	tcase_add_loop_test(tc, heal__third_sees_two_replies, 0, 2);
