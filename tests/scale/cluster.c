@@ -277,7 +277,7 @@ static void start(struct cluster *cluster, struct context *c)
 
 	kill_context(cluster, c);
 	c->incarnation++;
-	c->started_ns = cluster->now_ns;
+	c->started_messages = cluster->messages;
 	for (unsigned i = 0; i < 2; i++) {
 		uint64_t id = world_hash(cluster->opt.seed ^ (2 + i), c->index, c->incarnation);
 
@@ -517,7 +517,7 @@ void cluster_side(struct cluster *cluster, unsigned context, unsigned side)
 
 	c->former_side = c->side;
 	c->side = side;
-	c->side_ns = cluster->now_ns;
+	c->side_messages = cluster->messages;
 }
 
 static int by_value(const void *a, const void *b)

@@ -28,10 +28,10 @@ static bool reaches(const struct cluster *cluster, const struct message *m, cons
 {
 	uint32_t chance = (uint32_t)world_hash(cluster->opt.seed, m->number, c->index);
 	uint64_t lost = ((uint64_t)cluster->opt.loss_ppm << 32) / 1000000;
-	unsigned side = m->at_ns < c->side_ns ? c->former_side : c->side;
+	unsigned side = m->number <= c->side_messages ? c->former_side : c->side;
 
 	lost += m->drop - (lost * m->drop >> 32);
-	return c->core && side == m->side && c->started_ns <= m->at_ns && chance >= lost;
+	return c->core && side == m->side && m->number > c->started_messages && chance >= lost;
 }
 
 /* When it is read there. */

@@ -63,13 +63,13 @@ struct context {
 	struct cluster *cluster;
 	unsigned index;
 	unsigned side, former_side; /* of a partition */
-	uint64_t side_ns;           /* since when */
+	uint64_t side_messages;     /* messages sent when it got this side */
 	struct ripc__rcore *core;   /* NULL: dead */
 	uint8_t instance[16];
-	uint64_t incarnation; /* how often it has started */
-	uint64_t started_ns;
-	uint64_t wake_ns; /* of the EVENT_WAKE that counts */
-	uint64_t busy_ns; /* until when it works on datagrams for itself alone */
+	uint64_t incarnation;      /* how often it has started */
+	uint64_t started_messages; /* messages sent when it last started */
+	uint64_t wake_ns;          /* of the EVENT_WAKE that counts */
+	uint64_t busy_ns;          /* until when it works on datagrams for itself alone */
 	struct asked *asked;
 	unsigned nasked, cap;
 };
