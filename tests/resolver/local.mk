@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 libtests_la_SOURCES += tests/resolver/bus.c tests/resolver/bus.h tests/resolver/describe.h \
 	tests/resolver/ensemble_model.h tests/resolver/ensemble_wrap.h tests/resolver/find.h \
-	tests/resolver/live.h tests/resolver/trio.h
+	tests/resolver/live.h tests/resolver/trio.h tests/resolver/use.h
 
 noinst_PROGRAMS += tests/resolver/resolver_tool
 tests_resolver_resolver_tool_LDADD = libripc_internal.la

@@ -6,6 +6,7 @@
  * each service has one holder at most, all contexts find it, and no descriptor remains.
  */
 #include "live.h"
+#include "use.h"
 
 #include "resolver/core.h"
 
@@ -14,18 +15,6 @@
 
 #define CONTEXTS 8
 #define SERVICES 6
-
-enum held { NOTHING, PENDING, HELD };
-
-/* The state of a service, as the application of a context knows it. */
-struct use {
-	enum held held;
-	uint64_t since_ns; /* start of PENDING or HELD */
-	uint64_t asked_ns; /* of the look-up under way; 0: none */
-	bool watched;
-	bool reachable;             /* since asked_ns a holder was there */
-	uint64_t negative_until_ns; /* a failed look-up is not repeated before then */
-};
 
 static struct ctx ctxs[CONTEXTS];
 static uint64_t paused_until_ns[CONTEXTS];
@@ -64,42 +53,11 @@ static void start(unsigned n)
 
 static void take_event(unsigned n, const struct ripc__resolver_event *ev)
 {
-	struct use *u = &uses[n][ev->service - service];
-	uint64_t now = resolver_now();
-
 	ck_assert_uint_lt(ev->service - service, SERVICES);
-	switch (ev->kind) {
-	case RIPC__RESOLVED:
-		ck_assert(u->asked_ns || u->watched);
-		u->watched = true;
-		u->asked_ns = 0;
-		break;
-	case RIPC__UNRESOLVED:
-		ck_assert(u->asked_ns);
-		ck_assert_msg(!u->reachable,
-			      "context %u: service %u has a holder and was not found: %s", n,
-			      (unsigned)(ev->service - service), ev->text);
-		u->asked_ns = 0;
-		u->negative_until_ns = now + 100 * RIPC__MS;
-		break;
-	case RIPC__REGISTERED:
-		ck_assert_int_eq(u->held, PENDING);
-		u->held = HELD;
-		u->since_ns = now;
-		break;
-	case RIPC__CONFLICT:
-		ck_assert_int_ne(u->held, NOTHING);
+	if (ev->kind == RIPC__CONFLICT)
 		check_contains(ev->text, "is held ");
-		u->held = NOTHING;
-		break;
-	case RIPC__GONE:
-		ck_assert(u->watched);
-		break;
-	case RIPC__RIVAL:
-		/* A takeover may still wait for the name. */
-		ck_assert_int_ne(u->held, NOTHING);
-		break;
-	}
+	use_event(&uses[n][ev->service - service], ev->kind, n, ev->service - service,
+		  resolver_now());
 }
 
 static bool paused(unsigned n)
@@ -167,12 +125,7 @@ static void run(uint64_t ms)
 
 static void lookup_at(unsigned n, unsigned s)
 {
-	struct use *u = &uses[n][s];
-
-	if (!u->asked_ns) {
-		u->asked_ns = resolver_now();
-		u->reachable = u->asked_ns > u->negative_until_ns && holder_there(n, s);
-	}
+	use_lookup(&uses[n][s], holder_there(n, s), resolver_now());
 	lookup(&ctxs[n], id_of(s));
 }
 
@@ -198,8 +151,7 @@ static void register_at(unsigned n, unsigned s)
 	ck_assert_msg(!rc || (rc == -EADDRINUSE && other), "%d: %s", rc, ripc_error_detail());
 	if (rc)
 		return;
-	u->held = PENDING;
-	u->since_ns = resolver_now();
+	use_register(u, resolver_now());
 }
 
 /* Drops the record of a context that holds the service no longer. */
@@ -238,8 +190,7 @@ static void call(void)
 		break;
 	case 4:
 		ripc__resolver_lookup_cancel(ctxs[n].r, id_of(s));
-		u->asked_ns = 0;
-		u->watched = false;
+		use_cancel(u);
 		break;
 	case 5:
 		if (draw(4))

@@ -8,6 +8,7 @@
  */
 #include "bus.h"
 #include "harness.h"
+#include "use.h"
 
 #include <string.h>
 
@@ -15,18 +16,6 @@
 #define SERVICES 12
 #define TIMEOUT  (1000 * RIPC__MS) /* of bus_add() */
 #define MAX_STOP (100000 * RIPC__MS)
-
-enum held { NOTHING, PENDING, HELD };
-
-/* The state of a service, as the application of a context knows it. */
-struct use {
-	enum held held;
-	uint64_t since_ns;          /* start of PENDING or HELD */
-	uint64_t asked_ns;          /* of the look-up under way; 0: none */
-	bool watched;               /* looked up and not cancelled */
-	bool reachable;             /* since asked_ns, a holder was in reach all the time */
-	uint64_t negative_until_ns; /* a failed look-up is not repeated before then */
-};
 
 static struct bus *bus;
 static uint64_t rng;
@@ -44,39 +33,15 @@ static void take_event(unsigned n, const struct node_event *ev)
 {
 	struct use *u = &uses[n][ev->service];
 
-	switch (ev->kind) {
-	case RIPC__RESOLVED:
-		ck_assert(u->asked_ns || u->watched);
+	if (ev->kind == RIPC__RESOLVED)
 		ck_assert(ev->record.service == ev->service);
-		u->watched = true;
-		u->asked_ns = 0;
-		break;
-	case RIPC__UNRESOLVED:
-		ck_assert(u->asked_ns);
-		ck_assert_msg(!u->reachable || attacked,
-			      "node %u: service %u has a holder in reach and was not found", n,
-			      (unsigned)ev->service);
-		u->asked_ns = 0;
-		u->negative_until_ns = ev->at_ns + 100 * RIPC__MS;
-		break;
-	case RIPC__REGISTERED:
-		ck_assert_int_eq(u->held, PENDING);
+	if (ev->kind == RIPC__REGISTERED)
 		ck_assert_uint_le(ev->at_ns - u->since_ns,
 				  TIMEOUT + RIPC__MS + (stops ? MAX_STOP : 0));
-		u->held = HELD;
-		u->since_ns = ev->at_ns;
-		break;
-	case RIPC__CONFLICT:
-		ck_assert_int_ne(u->held, NOTHING);
-		u->held = NOTHING;
-		break;
-	case RIPC__GONE:
-		ck_assert(u->watched);
-		break;
-	case RIPC__RIVAL:
+	if (ev->kind == RIPC__RIVAL)
 		ck_assert_int_eq(u->held, HELD);
-		break;
-	}
+	u->reachable = u->reachable && !attacked;
+	use_event(u, ev->kind, n, ev->service, ev->at_ns);
 }
 
 static void take_events(unsigned n)
@@ -122,13 +87,7 @@ static void run(uint64_t ms)
 
 static void lookup(unsigned n, uint64_t service)
 {
-	struct use *u = &uses[n][service];
-
-	if (!u->asked_ns) {
-		u->asked_ns = bus->now_ns;
-		u->reachable = bus->now_ns > u->negative_until_ns &&
-			       holder_in_reach(&bus->nodes[n], service);
-	}
+	use_lookup(&uses[n][service], holder_in_reach(&bus->nodes[n], service), bus->now_ns);
 	ck_assert_int_eq(node_lookup(&bus->nodes[n], service), 0);
 	take_events(n);
 }
@@ -158,8 +117,7 @@ static void call(void)
 	case 1:
 		if (u->held != NOTHING)
 			break;
-		u->held = PENDING;
-		u->since_ns = bus->now_ns;
+		use_register(u, bus->now_ns);
 		ck_assert_int_eq(ripc__rcore_register(node->core, service, name_of(n, service),
 						      hows[draw(4)], bus->now_ns),
 				 0);
@@ -173,8 +131,7 @@ static void call(void)
 		break;
 	case 3:
 		ripc__rcore_lookup_cancel(node->core, service);
-		u->asked_ns = 0;
-		u->watched = false;
+		use_cancel(u);
 		break;
 	case 4:
 		if (draw(6))
