@@ -98,23 +98,28 @@ static const struct ripc__transport_ops *find_by_name(const char *name)
 }
 
 /*
- * Opens a transport if it can be used. Return: 0; -ENOENT or -EACCES: a setting of the user names a
- * file for the transport that does not exist or may not be used, so the context must not go on
- * without it.
+ * Opens a transport if it can be used. A failure is logged if the user has named a file for it.
+ * Return: 0; -ENOENT or -EACCES: that file does not exist or may not be used, so the context must
+ * not go on without it.
  */
 static int try_transport(struct ripc *ctx, const struct ripc__transport_ops *ops, unsigned *open)
 {
 	int rc = open_transport(ctx, ops);
-	bool shm = ops == &ripc__transport_shm && ctx->opt.shm_dir[0];
-	bool pcie = ops == &ripc__transport_pcie && ctx->opt.pcie_device[0];
+	const char *why = ctx->tp[ctx->ntp - 1].why, *setting = NULL;
 
 	*open += !rc;
+	if (ops == &ripc__transport_shm && ctx->opt.shm_dir[0])
+		setting = "shm_dir (RIPC_SHM_DIR)";
+	else if (ops == &ripc__transport_pcie && ctx->opt.pcie_device[0])
+		setting = "pcie_device (RIPC_PCIE_DEVICE)";
+	if (!rc || !setting)
+		return 0;
 	if (rc == -ENOTDIR)
 		rc = -ENOENT;
-	if ((shm || pcie) && (rc == -ENOENT || rc == -EACCES))
-		return ripc__fail(rc, "%s: %s: %s",
-				  shm ? "shm_dir (RIPC_SHM_DIR)" : "pcie_device (RIPC_PCIE_DEVICE)",
-				  ops->name, ctx->tp[ctx->ntp - 1].why);
+	if (rc == -ENOENT || rc == -EACCES)
+		return ripc__fail(rc, "%s: %s: %s", setting, ops->name, why);
+	ripc__log(RIPC_LOG_WARN, "%s: %s: %s; the context does not use this transport", setting,
+		  ops->name, why);
 	return 0;
 }
 

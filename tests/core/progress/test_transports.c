@@ -68,6 +68,32 @@ START_TEST(open__mistakes)
 }
 END_TEST
 
+static char logged[1024];
+
+static void on_log(void *arg, enum ripc_log_level level, const char *line)
+{
+	snprintf(logged, sizeof(logged), "%s", line);
+}
+
+/* The context works without a device that the user has named, but not silently. */
+START_TEST(open__unusable_device)
+{
+	struct ripc *ctx;
+	const char *name;
+	char why[256];
+
+	ripc_log_set(on_log, NULL, RIPC_LOG_WARN);
+	OK(ripc_open(&ctx, "transports=pcie,shm pcie_device=/dev/null resolver=local"));
+	ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
+	ck_assert_msg(strstr(logged, "pcie_device (RIPC_PCIE_DEVICE): pcie: /dev/null: ") != NULL,
+		      "%s", logged);
+	RC(0, ripc_transport_info(ctx, 1, &name, why, sizeof(why)));
+	ck_assert_str_eq(name, "pcie");
+	ck_assert_ptr_nonnull(strstr(logged, why));
+	OK(ripc_close(ctx));
+}
+END_TEST
+
 /* A transport for datagrams is polled in each pass, also without a lane. */
 START_TEST(open__datagrams_are_polled)
 {
@@ -152,6 +178,7 @@ int main(void)
 	tcase_add_test(tc, open__in_order);
 	tcase_add_test(tc, open__opt_in);
 	tcase_add_test(tc, open__mistakes);
+	tcase_add_test(tc, open__unusable_device);
 	tcase_add_test(tc, open__datagrams_are_polled);
 	tcase_add_test(tc, strip_prefix__own_name_only);
 	tcase_add_test(tc, describe__unknown_transport);
