@@ -4,6 +4,7 @@
 #include "base/addr_changes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -329,10 +330,32 @@ static bool rescan_later(const struct ripc__iwarp_listeners *ls)
 	return ls->changes_fd >= 0 && strcmp(ls->interfaces, "lo");
 }
 
+/* The interfaces that were looked at, each with the reason why it is of no use. */
+static void reasons(const struct ripc__iwarp_listeners *ls, char *text, size_t len)
+{
+	const char *names = ls->interfaces;
+	struct ifaddrs *all;
+	size_t at = 0;
+
+	snprintf(text, len, "there is no interface");
+	if (getifaddrs(&all))
+		return;
+	for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+		/* Each interface has one entry of this family, also without an address. */
+		if (i->ifa_addr && i->ifa_addr->sa_family == AF_PACKET)
+			at = ripc__append(text, len, at, "%s%s %s", at ? ", " : "", i->ifa_name,
+					  *names && ripc__list_index(names, i->ifa_name) < 0
+						  ? "is not named"
+					  : i->ifa_flags & IFF_UP ? "has none"
+								  : "is down");
+	freeifaddrs(all);
+}
+
 int ripc__iwarp_listen(struct ripc__iwarp_listeners *ls, uint64_t data)
 {
 	/* Before the list is read, so that no change is missed. */
 	int err = open_changes(ls, data);
+	char seen[300];
 
 	if (!err)
 		err = scan(ls, true);
@@ -344,6 +367,14 @@ int ripc__iwarp_listen(struct ripc__iwarp_listeners *ls, uint64_t data)
 		ripc__udp_limit_mtu(ls->udp, RIPC__UDP_MTU_MIN);
 	if (ls->n && !(ls->ops->sockets && ripc__iwarp_shortage(err)))
 		return 0;
+	if (ls->ops->sockets && err == -ENODEV) {
+		reasons(ls, seen, sizeof(seen));
+		return ripc__fail(err, "%s: no %s%s%s: %s; %s", ls->ops->name, ls->ops->needs,
+				  ls->interfaces[0] ? " on interfaces " : "", ls->interfaces, seen,
+				  ls->interfaces[0] ? "correct interfaces (RIPC_INTERFACES)"
+						    : "bring an interface up (ip link set DEV up), "
+						      "or give it an address (ip address add)");
+	}
 	return ripc__fail(err, "%s: no %s on %s%s: %s", ls->ops->name, ls->ops->needs,
 			  ls->interfaces[0] ? "interfaces " : "any interface", ls->interfaces,
 			  ripc__epoll_error(err));
