@@ -226,9 +226,9 @@ static bool on_up(struct ripc__zk *z, bool new_session)
 	struct ripc__zk_watched *w;
 
 	if (z->state == RIPC__ZK_DISCONNECTED)
-		ripc__log(RIPC_LOG_WARN, "resolver: zookeeper: the ensemble is back%s",
+		ripc__log(RIPC_LOG_WARN, "resolver: zookeeper: the ensemble is %s%s",
+			  z->session ? "back" : "connected",
 			  new_session ? ", in a new session" : "");
-	new_session &= z->state != RIPC__ZK_CONNECTING;
 	/*
 	 * Requests on the lost connection have no answer, among them perhaps the watch on the own
 	 * node. In a new session the core announces again what it holds, without force.
@@ -245,6 +245,16 @@ static bool on_up(struct ripc__zk *z, bool new_session)
 	ripc__list_for_each_entry (w, &z->lru, link)
 		w->watching = ripc__zk_watch(z, w->node.id);
 	return new_session;
+}
+
+/* The first registration has waited for a connection as long as it may. */
+static void stop_waiting(struct ripc__zk *z)
+{
+	z->state = RIPC__ZK_DISCONNECTED;
+	ripc__log(RIPC_LOG_WARN,
+		  "resolver: zookeeper: no connection to the ensemble %s yet%s%s; services are "
+		  "registered without it until it answers",
+		  z->hosts, z->last_error[0] ? ": " : "", z->last_error);
 }
 
 static void on_lost(struct ripc__zk *z, const char *text)
@@ -314,11 +324,13 @@ static bool take_report(struct ripc__zk *z, const struct ripc__ensemble_report *
 	struct ripc__zk_held *h =
 		r->kind != RIPC__ENS_UP ? ripc__zk_held_find(z, r->service) : NULL;
 	const char *text;
+	bool renewed;
 
 	switch (r->kind) {
 	case RIPC__ENS_UP:
+		renewed = on_up(z, r->len && z->session);
 		z->session = r->service;
-		return on_up(z, r->len);
+		return renewed;
 	case RIPC__ENS_LOST:
 		on_lost(z, (const char *)r->bytes);
 		break;
@@ -405,6 +417,8 @@ static void zk_send(struct ripc__backend *b, const struct ripc__backend_addr *to
 			h->nonce = 0;
 			if (h->state == RIPC__ZK_TAKEN)
 				ripc__zk_claim(z, h);
+			if (z->state == RIPC__ZK_CONNECTING)
+				stop_waiting(z);
 		}
 		break;
 	default: /* after a GONE the service is dropped */
@@ -493,7 +507,7 @@ static bool zk_describe_attempt(struct ripc__backend *b, uint64_t service, unsig
 		return false;
 	}
 	snprintf(text, len, "zookeeper (%s)",
-		 z->state == RIPC__ZK_CONNECTING     ? "no connection to the ensemble yet"
+		 !z->session                         ? "no connection to the ensemble yet"
 		 : z->state == RIPC__ZK_DISCONNECTED ? "the ensemble is lost"
 		 : w && w->bytes                     ? "the holder in its node cannot be reached"
 						     : "it has no node");
@@ -515,7 +529,7 @@ static bool zk_describe(const struct ripc__backend *b, char *text, size_t len)
 		made += h->state == RIPC__ZK_CREATED;
 	if (z->state == RIPC__ZK_CONNECTED)
 		snprintf(state, sizeof(state), "connected, in session %" PRIx64, z->session);
-	else if (z->state == RIPC__ZK_DISCONNECTED)
+	else if (z->session)
 		snprintf(state, sizeof(state), "lost %" PRIu64 " s ago in session %" PRIx64,
 			 (ripc__clock_ns() - z->lost_ns) / (1000 * RIPC__MS), z->session);
 	else

@@ -68,8 +68,9 @@ struct ripc__zk {
 	struct ripc__auth *auth; /* the cluster's keys, or NULL */
 	bool kernel_enforced;    /* the kernel enforces that an id is held once on this host */
 	/*
-	 * CONNECTING -- UP --> CONNECTED -- LOST --> DISCONNECTED -- UP --> CONNECTED. Records stay
-	 * in use while it is disconnected, and registrations do not wait for it then.
+	 * CONNECTING -- UP --> CONNECTED -- LOST --> DISCONNECTED -- UP --> CONNECTED
+	 * CONNECTING -- a registration has waited in vain --> DISCONNECTED
+	 * Records stay in use while it is disconnected, and registrations do not wait for it then.
 	 */
 	enum {
 		RIPC__ZK_CONNECTING, /* since the start */
@@ -77,7 +78,7 @@ struct ripc__zk {
 		RIPC__ZK_DISCONNECTED,
 	} state;
 	uint64_t list_nonce; /* of the LIST to answer; 0: none */
-	uint64_t session;    /* its id, when it was connected */
+	uint64_t session;    /* its id, when it was connected; 0: it never was */
 	uint64_t lost_ns;
 	uint64_t last_log_ns; /* rate limit of log lines: time of the last one */
 	char hosts[448];

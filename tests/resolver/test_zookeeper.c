@@ -4,7 +4,9 @@
 #include "ensemble_wrap.h"
 #include "harness.h"
 #include "resolver/zookeeper.h"
+#include "ripc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -12,6 +14,7 @@
 #include <unistd.h>
 
 #define SERVICE 42
+#define SESSION 7
 
 /* ---- ensemble ---- */
 
@@ -119,7 +122,10 @@ static void report(enum ripc__ensemble_kind kind, bool new_session)
 	uint8_t buf[RIPC__RESOLVER_MSG_MAX];
 	int n;
 
-	pending = report_new(kind, kind == RIPC__ENS_UP || kind == RIPC__ENS_LOST ? 0 : SERVICE,
+	pending = report_new(kind,
+			     kind == RIPC__ENS_UP     ? SESSION
+			     : kind == RIPC__ENS_LOST ? 0
+						      : SERVICE,
 			     false, 0, "", new_session);
 	renewed = false;
 	while ((n = ripc__backend_zookeeper.recv(backend, ensemble_fd, &from, buf, sizeof(buf))) !=
@@ -203,6 +209,39 @@ START_TEST(up__claim_in_flight)
 	ck_assert_int_eq(state(), RIPC__ZK_CLAIMING);
 	report(RIPC__ENS_CLAIMED, false);
 	ck_assert(ripc__zk_settled(backend, SERVICE));
+}
+END_TEST
+
+static char logged[400];
+
+static void log_hook(void *arg, enum ripc_log_level level, const char *line)
+{
+	snprintf(logged, sizeof(logged), "%s", line);
+}
+
+/*
+ * The ensemble is not there when the context starts. The first registration waits for it in vain,
+ * which is logged, later ones do not wait. The node is made when the ensemble comes, with the same
+ * generation.
+ */
+START_TEST(up__late)
+{
+	ripc_log_set(log_hook, NULL, RIPC_LOG_WARN);
+	send_own(RIPC__RESOLVE_PROBE, 1, 7, NULL);
+	ck_assert(!ripc__zk_settled(backend, SERVICE));
+	ck_assert_str_eq(logged, "");
+	send_own(RIPC__RESOLVE_REQUEST, 1, 9, NULL);
+	ck_assert_ptr_nonnull(strstr(logged, "no connection to the ensemble"));
+	ripc__zk_drop(backend, SERVICE);
+	send_own(RIPC__RESOLVE_PROBE, 1, 11, NULL);
+	ck_assert(ripc__zk_settled(backend, SERVICE));
+	send_own(RIPC__RESOLVE_REQUEST, 1, 13, NULL);
+	claims();
+	report(RIPC__ENS_UP, true);
+	ck_assert_ptr_nonnull(strstr(logged, "the ensemble is connected"));
+	ck_assert(!renewed);
+	ck_assert_uint_eq(claims(), 1);
+	ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
 }
 END_TEST
 
@@ -389,6 +428,7 @@ int main(void)
 	tcase_add_test(tc, claim__registered);
 	tcase_add_test(tc, claim__crosses_a_release);
 	tcase_add_loop_test(tc, up__claim_in_flight, 0, 2);
+	tcase_add_test(tc, up__late);
 	tcase_add_test(tc, up__created);
 	tcase_add_test(tc, up__created_and_not_yet_held);
 	tcase_add_test(tc, found__next_holder_of_a_lower_generation);

@@ -214,12 +214,18 @@ shows "and marked stale" "$tmp/user" \
 start cold lookup 45 "$zk" resolve_timeout_ms=500
 shows "without the ensemble nothing new is found" "$tmp/cold" \
 	'^unresolved 45: .*no connection to the ensemble'
+start early register 48 "$zk" resolve_timeout_ms=1000
+shows "a service that is registered now does not wait longer" "$tmp/early" '^registered 48'
+shows "which is logged" "$tmp/early.err" 'no connection to the ensemble'
 server one "${port[0]}"
 serving "${port[0]}"
 shows "it is back" "$tmp/user.err" 'the ensemble is back'
+shows "it is there" "$tmp/early.err" 'the ensemble is connected'
+start early_found lookup 48 "$zk"
+shows "the early service is found now" "$tmp/early_found" "^resolved 48 at pid-${pid[early]}"
 start warm lookup 45 "$zk"
 shows "and all is found again" "$tmp/warm" "^resolved 45 at pid-${pid[moving]}"
-stop third
+stop third early
 
 # --- a farewell that meets no server ---
 start leaving register 46 "$zk" zookeeper_timeout_ms=30000
