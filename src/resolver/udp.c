@@ -9,6 +9,7 @@
 #include "resolver/udp.h"
 
 #include "base/addr_changes.h"
+#include "base/log.h"
 #include "base/text.h"
 
 #include <arpa/inet.h>
@@ -45,6 +46,7 @@ struct udp {
 	struct ripc__udp_socks socks;
 	struct target targets[TARGETS_MAX];
 	unsigned ntargets;
+	bool overflow; /* networks were left out, which was logged */
 };
 
 static struct target *add_target(struct udp *u, const struct ifaddrs *ifa)
@@ -119,6 +121,16 @@ static bool allows(const struct ripc__udp_socks *s, const char *name)
 	return !s->nallowed;
 }
 
+static void log_overflow(struct udp *u)
+{
+	if (!u->overflow)
+		ripc__log(RIPC_LOG_WARN,
+			  "resolver: udp: only %d networks are used; choose interfaces with "
+			  "interfaces (RIPC_INTERFACES)",
+			  TARGETS_MAX);
+	u->overflow = true;
+}
+
 /* Scans the interfaces. Return: 0, or a negative errno: keeps the previous ones. */
 static int scan(struct udp *u)
 {
@@ -128,9 +140,13 @@ static int scan(struct udp *u)
 		return -errno;
 	u->ntargets = 0;
 	for (struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next) {
-		if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) || u->ntargets == TARGETS_MAX ||
+		if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) ||
 		    !allows(&u->socks, ifa->ifa_name))
 			continue;
+		if (u->ntargets == TARGETS_MAX) {
+			log_overflow(u);
+			break;
+		}
 		if (ifa->ifa_addr->sa_family == AF_INET && u->socks.fd[RIPC__UDP_SEND4] >= 0)
 			add_ipv4(u, ifa);
 		else if (ifa->ifa_addr->sa_family == AF_INET6 && u->socks.fd[RIPC__UDP_SEND6] >= 0)

@@ -49,6 +49,29 @@ unsigned __wrap_if_nametoindex(const char *name)
 	return __real_if_nametoindex(name);
 }
 
+/* A host with many networks. */
+#define NETWORKS 70
+static bool many;
+static struct ifaddrs networks[NETWORKS];
+static struct sockaddr_in addrs[NETWORKS], masks[NETWORKS];
+
+static void add_networks(struct ifaddrs *last)
+{
+	for (unsigned i = 0; i < NETWORKS; i++) {
+		addrs[i].sin_family = masks[i].sin_family = AF_INET;
+		addrs[i].sin_addr.s_addr = htonl(0x7f010001 | i << 8);
+		masks[i].sin_addr.s_addr = htonl(0xffffff00);
+		networks[i] = (struct ifaddrs){
+			.ifa_name = "lo",
+			.ifa_flags = IFF_UP | IFF_LOOPBACK,
+			.ifa_addr = (struct sockaddr *)&addrs[i],
+			.ifa_netmask = (struct sockaddr *)&masks[i],
+		};
+		last->ifa_next = &networks[i];
+		last = &networks[i];
+	}
+}
+
 /* Each address of each interface twice, as of an interface with two addresses in one network. */
 static bool doubled;
 static struct ifaddrs copies[64];
@@ -60,6 +83,10 @@ int __wrap_getifaddrs(struct ifaddrs **all)
 	unsigned n = 0;
 
 	calls.scans++;
+	while (many && last && last->ifa_next)
+		last = last->ifa_next;
+	if (many && last)
+		add_networks(last);
 	if (!doubled || !last)
 		return rc;
 	for (struct ifaddrs *ifa = *all; ifa && n < 64; ifa = ifa->ifa_next) {
@@ -148,6 +175,31 @@ START_TEST(open__one_target_per_network)
 }
 END_TEST
 
+static unsigned warnings;
+static char logged[400];
+
+static void log_hook(void *arg, enum ripc_log_level level, const char *line)
+{
+	warnings++;
+	snprintf(logged, sizeof(logged), "%s", line);
+}
+
+/* Networks that are left out are logged, once. */
+START_TEST(open__too_many_networks)
+{
+	struct ctx c;
+
+	many = true;
+	ripc_log_set(log_hook, NULL, RIPC_LOG_WARN);
+	open_ctx(&c, "resolver=udp");
+	ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
+	many = false;
+	ck_assert_uint_eq(warnings, 1);
+	check_contains(logged, "only 64 networks are used");
+	ripc__resolver_close(c.r);
+}
+END_TEST
+
 START_TEST(open__names_the_limit_of_epoll)
 {
 	static const char *const chains[] = {"resolver=local", "resolver=udp",
@@ -183,6 +235,7 @@ int main(void)
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, receive__one_name_lookup, 0, 2);
 	tcase_add_test(tc, open__one_target_per_network);
+	tcase_add_test(tc, open__too_many_networks);
 	tcase_add_loop_test(tc, open__names_the_limit_of_epoll, 0, 3);
 	tcase_add_test(tc, register__names_the_limit_of_epoll);
 	suite_add_tcase(suite, tc);
