@@ -233,7 +233,9 @@ int ripc__host_list_load(struct ripc__host_list *list)
 
 const char *ripc__host_list_error(int rc)
 {
-	return rc == -EINVAL ? "it is not a regular file" : strerror(-rc);
+	return rc == -EINVAL    ? "it is not a regular file"
+	       : rc == -ENODATA ? "it is empty"
+				: strerror(-rc);
 }
 
 void ripc__host_list_refresh(struct ripc__host_list *list)
@@ -245,6 +247,9 @@ void ripc__host_list_refresh(struct ripc__host_list *list)
 	rc = stat(list->path, &st) ? -errno : 0;
 	if (!rc && was_well && !ripc__file_differs(&st, &list->seen))
 		return;
+	/* It is being written, or its disk is full. */
+	if (!rc && !st.st_size)
+		rc = -ENODATA;
 	if (!rc)
 		rc = ripc__host_list_load(list);
 	if (!rc)

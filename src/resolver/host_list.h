@@ -9,7 +9,8 @@
  *	"camera/left" 192.0.2.9
  *	44         fe80::1%eth0
  *
- * Invalid lines are logged and ignored. A list that cannot be read again stays as it was.
+ * Invalid lines are logged and ignored. A list that cannot be read again, or is empty then, stays
+ * as it was.
  */
 #ifndef RIPC_RESOLVER_HOST_LIST_H
 #define RIPC_RESOLVER_HOST_LIST_H

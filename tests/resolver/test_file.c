@@ -315,6 +315,14 @@ START_TEST(file__is_read_again_when_it_changes)
 	check_found(c, 2, service, &c[1]);
 	describe_entries(c[0].r, text, sizeof(text));
 	check_contains(text, "cannot be read: No such file");
+	/* So it is with an empty file, which is being written, or a full disk has cut off. */
+	write_list("%s", "");
+	ripc__resolver_invalidate(c[0].r, service, c[1].instance);
+	ahead_ns += 1000 * RIPC__MS;
+	c[0].nevents = 0;
+	check_found(c, 2, service, &c[1]);
+	describe_entries(c[0].r, text, sizeof(text));
+	check_contains(text, "cannot be read: it is empty");
 	ripc__resolver_close(c[0].r);
 	ripc__resolver_close(c[1].r);
 }
