@@ -123,9 +123,11 @@ static inline void pause_all(const struct ctx *all, unsigned n)
 	poll(fds, n, 1);
 }
 
-/* Makes progress on all contexts until the first has this event; fails after 40 s. */
-static inline const struct ripc__resolver_event *await(struct ctx *all, unsigned n,
-						       enum ripc__resolver_ev_kind ev, uint64_t id)
+/* Makes progress on all contexts until one of them has this event; fails after 40 s. */
+static inline const struct ripc__resolver_event *await_at(struct ctx *all, unsigned n,
+							  const struct ctx *one,
+							  enum ripc__resolver_ev_kind ev,
+							  uint64_t id)
 {
 	uint64_t end = ripc__clock_ns() + 40000 * RIPC__MS;
 
@@ -134,13 +136,19 @@ static inline const struct ripc__resolver_event *await(struct ctx *all, unsigned
 
 		for (unsigned i = 0; i < n; i++)
 			progress(&all[i]);
-		event = find_event(&all[0], ev, id);
+		event = find_event(one, ev, id);
 		if (event)
 			return event;
 		pause_all(all, n);
 	}
 	ck_abort_msg("event %d did not come", ev);
 	return NULL;
+}
+
+static inline const struct ripc__resolver_event *await(struct ctx *all, unsigned n,
+						       enum ripc__resolver_ev_kind ev, uint64_t id)
+{
+	return await_at(all, n, &all[0], ev, id);
 }
 
 static inline void register_service(struct ctx *c, uint64_t id)

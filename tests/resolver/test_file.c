@@ -153,18 +153,8 @@ START_TEST(file__several_contexts_of_a_host)
 							 ripc__clock_ns()),
 				 0);
 	}
-	for (unsigned i = 1; i <= N; i++) {
-		struct ctx order[N + 1];
-
-		/* await() looks at the first. */
-		memcpy(order, c, sizeof(c));
-		order[0] = c[i];
-		order[i] = c[0];
-		await(order, N + 1, RIPC__REGISTERED, service + i);
-		memcpy(c, order, sizeof(c));
-		c[0] = order[i];
-		c[i] = order[0];
-	}
+	for (unsigned i = 1; i <= N; i++)
+		await_at(c, N + 1, &c[i], RIPC__REGISTERED, service + i);
 	for (unsigned i = 1; i <= N; i++)
 		check_found(c, N + 1, service + i, &c[i]);
 	for (unsigned i = 0; i <= N; i++)
@@ -210,13 +200,7 @@ START_TEST(file__a_second_holder_is_refused)
 	ck_assert_int_eq(
 		ripc__resolver_register(c[1].r, service, NULL, RIPC__REGISTER, ripc__clock_ns()),
 		0);
-	{
-		struct ctx swap[2] = {c[1], c[0]};
-
-		await(swap, 2, RIPC__REGISTERED, service);
-		c[0] = swap[1];
-		c[1] = swap[0];
-	}
+	await_at(c, 2, &c[1], RIPC__REGISTERED, service);
 	ck_assert_int_eq(
 		ripc__resolver_register(c[0].r, service, NULL, RIPC__REGISTER, ripc__clock_ns()),
 		0);
