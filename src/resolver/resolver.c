@@ -35,34 +35,26 @@ enum {
 _Static_assert(RIPC__RESOLVER_UNSEALED_MAX + RIPC__SEAL_BYTES == RIPC__RESOLVER_MSG_MAX,
 	       "a message that is not sealed leaves room for a seal");
 
-static void send_by(struct ripc__backend *b, const struct ripc__backend_addr *to, uint64_t service,
-		    bool list, const uint8_t *data, size_t len)
-{
-	if (list && b->ops->list)
-		b->ops->list(b, data, len);
-	else
-		b->ops->send(b, to, service, data, len);
-}
-
 static void send_datagram(void *arg, const struct ripc__backend_addr *to, uint64_t service,
 			  const uint8_t *data, size_t len)
 {
 	struct ripc__resolver *r = arg;
 	uint8_t sealed[RIPC__RESOLVER_MSG_MAX];
 	bool list = !to && data[5] == RIPC__RESOLVE_LIST;
-	int n = 0;
+	int n = r->auth ? ripc__auth_seal(r->auth, data, len, sealed, sizeof(sealed)) : 0;
 
+	if (n < 0)
+		return;
 	for (unsigned i = 0; i < r->nbackends; i++) {
-		if (to ? to->backend != i : r->local_only && r->backends[i] == r->local)
+		struct ripc__backend *b = r->backends[i];
+		bool seal = r->auth && b != r->registry;
+
+		if (to ? to->backend != i : r->local_only && b == r->local)
 			continue;
-		if (!r->auth || r->backends[i] == r->registry) {
-			send_by(r->backends[i], to, service, list, data, len);
-			continue;
-		}
-		if (!n)
-			n = ripc__auth_seal(r->auth, data, len, sealed, sizeof(sealed));
-		if (n > 0)
-			send_by(r->backends[i], to, service, list, sealed, (size_t)n);
+		if (list && b->ops->list)
+			b->ops->list(b, seal ? sealed : data, seal ? (size_t)n : len);
+		else
+			b->ops->send(b, to, service, seal ? sealed : data, seal ? (size_t)n : len);
 	}
 }
 

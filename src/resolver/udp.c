@@ -469,31 +469,27 @@ static bool udp_remote(const struct ripc__backend *b)
 /* The names of the interfaces used, without duplicates. */
 static void interface_names(const struct udp *u, char *text, size_t len)
 {
+	static const char *const reach[] = {" (unreachable)", " (IPv4)", " (IPv6)", ""};
 	size_t at = 0;
 
-	text[0] = 0;
+	snprintf(text, len, "no interface");
 	for (unsigned i = 0; i < u->ntargets; i++) {
-		bool v4 = false, v6 = false, first = true;
+		unsigned families = 0; /* bit 0: IPv4 works, bit 1: IPv6 does */
+		bool first = true;
 
 		for (unsigned k = 0; k < u->ntargets; k++) {
-			if (u->targets[k].ifindex != u->targets[i].ifindex)
+			const struct target *t = &u->targets[k];
+
+			if (t->ifindex != u->targets[i].ifindex)
 				continue;
 			first = first && k >= i;
-			v4 = v4 ||
-			     (u->targets[k].to.any.sa_family == AF_INET && !u->targets[k].err);
-			v6 = v6 ||
-			     (u->targets[k].to.any.sa_family == AF_INET6 && !u->targets[k].err);
+			if (!t->err)
+				families |= t->to.any.sa_family == AF_INET ? 1 : 2;
 		}
 		if (first)
 			at = ripc__append(text, len, at, "%s%s%s", at ? ", " : "",
-					  u->targets[i].name,
-					  v4 && v6 ? ""
-					  : v4     ? " (IPv4)"
-					  : v6     ? " (IPv6)"
-						   : " (unreachable)");
+					  u->targets[i].name, reach[families]);
 	}
-	if (!u->ntargets)
-		snprintf(text, len, "no interface");
 }
 
 static bool udp_describe_attempt(struct ripc__backend *b, uint64_t service, unsigned requests,
