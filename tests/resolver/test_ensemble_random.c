@@ -7,20 +7,18 @@
 #include "base/options.h"
 #include "ensemble_model.h"
 #include "resolver/zookeeper.h"
+#include "use.h"
 
 #include <sys/epoll.h>
 
 #define NODES 6
-
-enum held { NOTHING, PENDING, HELD };
 
 static struct context {
 	struct ripc__rcore *core;
 	struct ripc__backend *b;
 	struct ripc__ensemble *e;
 	uint8_t instance[16];
-	enum held held[SERVICES + 1];
-	uint64_t since_ns[SERVICES + 1], asked_ns[SERVICES + 1];
+	struct use uses[SERVICES + 1];
 	int found[SERVICES + 1]; /* last event: 1 resolved, -1 unresolved or gone */
 	uint8_t holder[SERVICES + 1][16];
 } contexts[NODES];
@@ -85,36 +83,20 @@ static void take_events(struct context *c)
 	struct ripc__resolver_event ev;
 
 	while (ripc__rcore_event(c->core, &ev, now_ns)) {
-		enum held *held = &c->held[ev.service];
+		struct use *u = &c->uses[ev.service];
 
-		switch (ev.kind) {
-		case RIPC__RESOLVED:
-			c->found[ev.service] = 1;
-			c->asked_ns[ev.service] = 0;
-			memcpy(c->holder[ev.service], ev.record.instance, 16);
-			break;
-		case RIPC__UNRESOLVED:
-			ck_assert(c->asked_ns[ev.service]);
-			c->asked_ns[ev.service] = 0;
-			c->found[ev.service] = -1;
-			break;
-		case RIPC__GONE:
-			c->found[ev.service] = -1;
-			break;
-		case RIPC__REGISTERED:
-			ck_assert_int_eq(*held, PENDING);
-			ck_assert_uint_le(now_ns - c->since_ns[ev.service], 1042 * RIPC__MS);
-			*held = HELD;
-			break;
-		case RIPC__CONFLICT:
-			ck_assert_int_ne(*held, NOTHING);
-			*held = NOTHING;
+		if (ev.kind == RIPC__REGISTERED)
+			ck_assert_uint_le(now_ns - u->since_ns, 1042 * RIPC__MS);
+		if (ev.kind == RIPC__RIVAL)
+			ck_assert_int_eq(u->held, HELD);
+		if (ev.kind == RIPC__CONFLICT)
 			c->b->ops->drop(c->b, ev.service);
-			break;
-		case RIPC__RIVAL:
-			ck_assert_int_eq(*held, HELD);
-			break;
-		}
+		if (ev.kind == RIPC__RESOLVED)
+			memcpy(c->holder[ev.service], ev.record.instance, 16);
+		if (ev.kind == RIPC__RESOLVED || ev.kind == RIPC__UNRESOLVED ||
+		    ev.kind == RIPC__GONE)
+			c->found[ev.service] = ev.kind == RIPC__RESOLVED ? 1 : -1;
+		use_event(u, ev.kind, (unsigned)(c - contexts), ev.service, now_ns);
 	}
 }
 
@@ -158,29 +140,29 @@ static void call(void)
 {
 	struct context *c = &contexts[draw(NODES)];
 	uint64_t s = 1 + draw(SERVICES);
+	struct use *u = &c->uses[s];
 	static const enum ripc__register_how hows[] = {RIPC__REGISTER, RIPC__REGISTER,
 						       RIPC__REGISTER_TAKE, RIPC__REGISTER_RANDOM};
 
 	switch (draw(10)) {
 	case 0:
 	case 1:
-		if (c->held[s] != NOTHING)
+		if (u->held != NOTHING)
 			break;
-		c->held[s] = PENDING;
-		c->since_ns[s] = now_ns;
+		use_register(u, now_ns);
 		ck_assert_int_eq(ripc__rcore_register(c->core, s, NULL, hows[draw(4)], now_ns), 0);
 		take_events(c);
 		break;
 	case 2:
-		if (c->held[s] == NOTHING)
+		if (u->held == NOTHING)
 			break;
 		ripc__rcore_unregister(c->core, s, now_ns);
 		c->b->ops->drop(c->b, s);
-		c->held[s] = NOTHING;
+		u->held = NOTHING;
 		break;
 	case 3:
 		ripc__rcore_lookup_cancel(c->core, s);
-		c->asked_ns[s] = 0;
+		use_cancel(u);
 		break;
 	case 4:
 		if (!draw(3)) {
@@ -196,9 +178,9 @@ static void call(void)
 			connect_up(c->e);
 		break;
 	default:
-		if (c->asked_ns[s])
+		if (u->asked_ns)
 			break;
-		c->asked_ns[s] = now_ns;
+		use_lookup(u, false, now_ns);
 		ck_assert_int_eq(ripc__rcore_lookup(c->core, s, now_ns), 0);
 		take_events(c);
 		break;
@@ -224,14 +206,14 @@ static void check_random(void)
 	run(1100);
 	for (unsigned i = 0; i < NODES; i++)
 		for (uint64_t s = 1; s <= SERVICES; s++)
-			held[s] |= contexts[i].held[s] == HELD;
+			held[s] |= contexts[i].uses[s].held == HELD;
 	run(60000);
 	for (uint64_t s = 1; s <= SERVICES; s++) {
 		struct context *holder = NULL;
 
 		for (unsigned i = 0; i < NODES; i++) {
-			ck_assert_int_ne(contexts[i].held[s], PENDING);
-			if (contexts[i].held[s] == NOTHING)
+			ck_assert_int_ne(contexts[i].uses[s].held, PENDING);
+			if (contexts[i].uses[s].held == NOTHING)
 				continue;
 			ck_assert_msg(!holder, "service %u has two holders", (unsigned)s);
 			holder = &contexts[i];
@@ -244,8 +226,9 @@ static void check_random(void)
 			struct context *c = &contexts[i];
 
 			ripc__rcore_lookup_cancel(c->core, s);
+			use_cancel(&c->uses[s]);
 			c->found[s] = 0;
-			c->asked_ns[s] = now_ns;
+			use_lookup(&c->uses[s], false, now_ns);
 			ck_assert_int_eq(ripc__rcore_lookup(c->core, s, now_ns), 0);
 			take_events(c);
 		}

@@ -22,19 +22,19 @@ struct use {
 };
 
 /* The application registers the service. */
-static inline void use_register(struct use *u, uint64_t now_ns)
+static inline void use_register(struct use *u, uint64_t at_ns)
 {
 	u->held = PENDING;
-	u->since_ns = now_ns;
+	u->since_ns = at_ns;
 }
 
 /* The application looks the service up. @reachable: a holder is in reach at present. */
-static inline void use_lookup(struct use *u, bool reachable, uint64_t now_ns)
+static inline void use_lookup(struct use *u, bool reachable, uint64_t at_ns)
 {
 	if (u->asked_ns)
 		return;
-	u->asked_ns = now_ns;
-	u->reachable = now_ns > u->negative_until_ns && reachable;
+	u->asked_ns = at_ns;
+	u->reachable = at_ns > u->negative_until_ns && reachable;
 }
 
 static inline void use_cancel(struct use *u)
