@@ -92,9 +92,19 @@ static void add_ipv4(struct udp *u, const struct ifaddrs *ifa)
 	retain_target(u, sizeof(t->to.in));
 }
 
+/* @option: IPV6_JOIN_GROUP or IPV6_LEAVE_GROUP. Return: whether the socket is or was a member. */
+static bool set_member(const struct udp *u, const struct target *t, int option)
+{
+	struct ipv6_mreq group = {.ipv6mr_multiaddr = t->to.in6.sin6_addr,
+				  .ipv6mr_interface = t->ifindex};
+
+	return !setsockopt(u->socks.fd[RIPC__UDP_RECV6], IPPROTO_IPV6, option, &group,
+			   sizeof(group)) ||
+	       errno == EADDRINUSE;
+}
+
 static void add_ipv6(struct udp *u, const struct ifaddrs *ifa)
 {
-	struct ipv6_mreq join = {0};
 	struct target *t;
 
 	if (!(ifa->ifa_flags & (IFF_MULTICAST | IFF_LOOPBACK)))
@@ -104,13 +114,23 @@ static void add_ipv6(struct udp *u, const struct ifaddrs *ifa)
 	t->to.in6.sin6_port = htons(u->port);
 	t->to.in6.sin6_scope_id = t->ifindex;
 	inet_pton(AF_INET6, MCAST_ADDR, &t->to.in6.sin6_addr);
-	join.ipv6mr_multiaddr = t->to.in6.sin6_addr;
-	join.ipv6mr_interface = t->ifindex;
-	if (setsockopt(u->socks.fd[RIPC__UDP_RECV6], IPPROTO_IPV6, IPV6_JOIN_GROUP, &join,
-		       sizeof(join)) &&
-	    errno != EADDRINUSE)
-		return;
-	retain_target(u, sizeof(t->to.in6));
+	/* Index 0, of an interface that has just gone, would mean any other one. */
+	if (t->ifindex && set_member(u, t, IPV6_JOIN_GROUP))
+		retain_target(u, sizeof(t->to.in6));
+}
+
+/* A socket keeps the memberships of interfaces that are gone; the kernel limits their number. */
+static void leave_former(const struct udp *u, const struct target *former, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		unsigned k = 0;
+
+		while (k < u->ntargets && (u->targets[k].to.any.sa_family != AF_INET6 ||
+					   u->targets[k].ifindex != former[i].ifindex))
+			k++;
+		if (former[i].to.any.sa_family == AF_INET6 && k == u->ntargets)
+			set_member(u, &former[i], IPV6_LEAVE_GROUP);
+	}
 }
 
 static bool allows(const struct ripc__udp_socks *s, const char *name)
@@ -134,10 +154,13 @@ static void log_overflow(struct udp *u)
 /* Scans the interfaces. Return: 0, or a negative errno: keeps the previous ones. */
 static int scan(struct udp *u)
 {
+	struct target former[TARGETS_MAX];
+	unsigned n = u->ntargets;
 	struct ifaddrs *all;
 
 	if (getifaddrs(&all))
 		return -errno;
+	memcpy(former, u->targets, sizeof(former));
 	u->ntargets = 0;
 	for (struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next) {
 		if (!ifa->ifa_addr || !(ifa->ifa_flags & IFF_UP) ||
@@ -153,6 +176,7 @@ static int scan(struct udp *u)
 			add_ipv6(u, ifa);
 	}
 	freeifaddrs(all);
+	leave_former(u, former, n);
 	return 0;
 }
 

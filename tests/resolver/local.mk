@@ -27,7 +27,7 @@ check_PROGRAMS += tests/resolver/test_move
 check_PROGRAMS += tests/resolver/test_udp
 tests_resolver_test_udp_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=recvmsg,--wrap=if_indextoname,--wrap=if_nametoindex,--wrap=getifaddrs \
-	-Wl,--wrap=epoll_ctl
+	-Wl,--wrap=epoll_ctl,--wrap=setsockopt
 tests_resolver_test_memory_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free
 

@@ -11,6 +11,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define DATAGRAMS 100u
@@ -43,10 +44,51 @@ char *__wrap_if_indextoname(unsigned ifindex, char *name)
 	return __real_if_indextoname(ifindex, name);
 }
 
+/* An interface that goes and comes back with another index. */
+#define GUEST       "guest0"
+#define GUEST_INDEX 1000
+static unsigned guest; /* how often it has come; 0: there is none */
+static bool joined[64];
+
 unsigned __wrap_if_nametoindex(const char *name)
 {
 	calls.names++;
+	if (guest && !strcmp(name, GUEST))
+		return GUEST_INDEX + guest;
 	return __real_if_nametoindex(name);
+}
+
+int __real_setsockopt(int fd, int level, int option, const void *value, socklen_t len);
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t len);
+
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t len)
+{
+	bool join = option == IPV6_JOIN_GROUP;
+	struct ipv6_mreq group;
+
+	if (level != IPPROTO_IPV6 || (!join && option != IPV6_LEAVE_GROUP))
+		return __real_setsockopt(fd, level, option, value, len);
+	memcpy(&group, value, sizeof(group));
+	if (group.ipv6mr_interface < GUEST_INDEX)
+		return __real_setsockopt(fd, level, option, value, len);
+	if (joined[group.ipv6mr_interface - GUEST_INDEX] == join) {
+		errno = join ? EADDRINUSE : EADDRNOTAVAIL;
+		return -1;
+	}
+	joined[group.ipv6mr_interface - GUEST_INDEX] = join;
+	return 0;
+}
+
+static void add_guest(struct ifaddrs *last)
+{
+	static struct sockaddr_in6 addr = {.sin6_family = AF_INET6};
+	static struct ifaddrs entry = {
+		.ifa_name = GUEST,
+		.ifa_flags = IFF_UP | IFF_MULTICAST,
+		.ifa_addr = (struct sockaddr *)&addr,
+	};
+
+	last->ifa_next = &entry;
 }
 
 /* A host with many networks. */
@@ -83,10 +125,12 @@ int __wrap_getifaddrs(struct ifaddrs **all)
 	unsigned n = 0;
 
 	calls.scans++;
-	while (many && last && last->ifa_next)
+	while ((many || guest) && last && last->ifa_next)
 		last = last->ifa_next;
 	if (many && last)
 		add_networks(last);
+	if (guest && last)
+		add_guest(last);
 	if (!doubled || !last)
 		return rc;
 	for (struct ifaddrs *ifa = *all; ifa && n < 64; ifa = ifa->ifa_next) {
@@ -200,6 +244,50 @@ START_TEST(open__too_many_networks)
 }
 END_TEST
 
+/* The kernel reports that the loopback has gone down and up. */
+static void flap(void)
+{
+	struct ifreq ifr = {.ifr_name = "lo"};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	for (unsigned up = 0; up < 2; up++) {
+		ifr.ifr_flags = (short)(IFF_LOOPBACK | (up ? IFF_UP | IFF_RUNNING : 0));
+		ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
+	}
+	close(fd);
+}
+
+/* A socket keeps the memberships of interfaces that are gone, and may have a few hundred. */
+START_TEST(changes__memberships_end)
+{
+	unsigned n = 0;
+	struct ctx c;
+
+	if (!test_own_network() || access("/proc/net/if_inet6", F_OK))
+		return;
+	guest = 1;
+	load(&c, "resolver=udp");
+	strcpy(c.opt.interfaces, "lo," GUEST);
+	ck_assert_int_eq(open_loaded(&c), 0);
+	ck_assert(joined[1]);
+	while (++guest < 20) {
+		uint64_t limit = 0;
+
+		calls.scans = 0;
+		flap();
+		while (!calls.scans) {
+			progress(&c);
+			ck_assert(calls.scans || test_pause(&limit, TEST_PATIENCE_MS));
+		}
+	}
+	ck_assert(joined[19]);
+	for (unsigned i = 0; i < 64; i++)
+		n += joined[i];
+	ck_assert_uint_eq(n, 1);
+	ripc__resolver_close(c.r);
+}
+END_TEST
+
 START_TEST(open__names_the_limit_of_epoll)
 {
 	static const char *const chains[] = {"resolver=local", "resolver=udp",
@@ -236,6 +324,7 @@ int main(void)
 	tcase_add_loop_test(tc, receive__one_name_lookup, 0, 2);
 	tcase_add_test(tc, open__one_target_per_network);
 	tcase_add_test(tc, open__too_many_networks);
+	tcase_add_test(tc, changes__memberships_end);
 	tcase_add_loop_test(tc, open__names_the_limit_of_epoll, 0, 3);
 	tcase_add_test(tc, register__names_the_limit_of_epoll);
 	suite_add_tcase(suite, tc);
