@@ -59,7 +59,6 @@ libripc_internal_la_SOURCES += src/core/peer/attempt.c src/core/peer/attempt.h \
 libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/bounce.c \
 	src/core/memory/bounce.h src/core/memory/buffer.h src/core/memory/cached_mr.c \
 	src/core/memory/detach.c src/core/memory/detach.h \
-	src/core/memory/late_ref.c src/core/memory/late_ref.h \
 	src/core/memory/export.c src/core/memory/import.c src/core/memory/local_returns.c \
 	src/core/memory/mapped.h src/core/memory/memory.c src/core/memory/memory_object.c \
 	src/core/memory/memory_object.h src/core/memory/message.c src/core/memory/message.h \

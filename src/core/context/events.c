@@ -3,7 +3,6 @@
 #include "core/group/group.h"
 #include "core/memory/bounce.h"
 #include "core/memory/buffer.h"
-#include "core/memory/late_ref.h"
 #include "core/memory/mapped.h"
 #include "core/memory/standing.h"
 #include "core/memory/message.h"
@@ -151,7 +150,6 @@ static void lane_closed(struct ripc__lane *lane)
 	ripc__bounces_lane_gone(lane);
 	ripc__standing_lane_gone(lane);
 	ripc__exports_lane_gone(lane);
-	ripc__late_refs_lane_gone(lane);
 	ripc__imports_lane_gone(lane);
 	ripc__messages_lane_closed(lane);
 	ripc__rndvs_lane_closed(lane);

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "core/memory/detach.h"
 #include "base/copy.h"
-#include "core/memory/late_ref.h"
 #include "core/memory/memory_object.h"
 #include "core/memory/region.h"
 #include "core/peer/lane.h"
@@ -135,9 +134,7 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 	/* A second mapping: the seals forbid a new one that can be written. */
 	void *base = mremap(r->base, 0, r->cap, MREMAP_MAYMOVE);
 	void *own = map_private(r, NULL);
-	struct ripc__list late_refs;
 
-	ripc__list_init(&late_refs);
 	if (!object || base == MAP_FAILED || own == MAP_FAILED)
 		goto no_memory;
 	object->base = base;
@@ -146,7 +143,7 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 	object->prefaulted = r->prefaulted;
 	object->uses_ever = r->uses_ever;
 	object->state = RIPC__REGION_FREED;
-	if (!ripc__late_refs_new(r, &late_refs) || ripc__regions_insert(ctx, object))
+	if (ripc__regions_insert(ctx, object))
 		goto no_memory;
 	ripc__memory_object_move(r, object);
 	exports_move(r, object);
@@ -158,10 +155,9 @@ static int detach_with_object(struct ripc *ctx, struct ripc__region *r)
 	}
 	object->pins++;
 	r->origin = object;
-	ripc__refs_outlive_requests(r, object, &late_refs, NULL);
+	ripc__export_refs_outlive(r, object, NULL);
 	return 0;
 no_memory:
-	ripc__late_refs_free(&late_refs);
 	if (own != MAP_FAILED)
 		munmap(own, r->cap);
 	if (base != MAP_FAILED)
@@ -174,19 +170,20 @@ int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region)
 {
 	/* Whether the memory object may be used again. */
 	bool reusable = !ripc__export_strict(ctx) && region->sharing != RIPC__REGION_TAINTED;
-	struct ripc__export_ref *ref;
 	int rc;
 
-	if (region->state == RIPC__REGION_IMPORTED)
-		return ripc__refs_keep(region, NULL);
+	if (region->state == RIPC__REGION_IMPORTED) {
+		ripc__export_refs_outlive(region, region, NULL);
+		return 0;
+	}
 	if (region->sharing < RIPC__REGION_EXPORTED ||
 	    (reusable && ripc__list_empty(&region->refs)))
 		return 0;
-	if (reusable && !ripc__refs_lost(region))
+	if (reusable && !ripc__export_refs_lost(region))
 		return detach_with_object(ctx, region);
 	rc = pool_detach(ctx, region);
-	while (!rc && (ref = ripc__list_first_entry(&region->refs, struct ripc__export_ref, link)))
-		ripc__export_ref_end_early(ctx, ref);
+	if (!rc)
+		ripc__export_refs_end_early(region);
 	return rc;
 }
 

@@ -219,34 +219,136 @@ void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id)
 			s->acked = true;
 }
 
-void ripc__export_ref_begin(struct ripc__export_ref *ref, struct ripc__export_refs *refs,
-			    struct ripc__lane *lane, struct ripc__region *region)
+bool ripc__export_ref_begin(struct ripc__export_ref **item_ref, struct ripc__export_refs *refs,
+			    struct ripc__lane *lane, struct ripc__region *region, uint64_t request,
+			    unsigned item, size_t len)
 {
+	struct ripc__export_ref *ref = malloc(sizeof(*ref));
+
+	if (!ref)
+		return false;
+	*ref = (struct ripc__export_ref){
+		.lane = lane,
+		.region = region,
+		.item_ref = item_ref,
+		.refs = refs,
+		.request = request,
+		.item = item,
+		.len = len,
+	};
+	*item_ref = ref;
 	ripc__list_add(&region->refs, &ref->link);
-	ref->lane = lane;
-	ref->refs = refs;
 	refs->count++;
-	lane->memory->ref_bytes += ref->len;
+	lane->memory->ref_bytes += len;
+	return true;
+}
+
+/* Its request has no reference to the item any more. */
+static void ref_unlink(struct ripc__export_ref *ref)
+{
+	ripc__list_del(&ref->link);
+	*ref->item_ref = NULL;
+	ref->refs->count--;
+}
+
+static void ref_free(struct ripc__export_ref *ref)
+{
+	ref->lane->memory->ref_bytes -= ref->len;
+	free(ref);
 }
 
 void ripc__export_ref_end(struct ripc__export_ref *ref)
 {
-	if (!ref->lane)
+	if (!ref)
 		return;
-	ripc__list_del(&ref->link);
-	ref->lane->memory->ref_bytes -= ref->len;
-	ref->lane = NULL;
-	/* A reference with a lane has both. */
-	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
-	ref->refs->count--;
+	ref_unlink(ref);
+	ref_free(ref);
 }
 
-void ripc__export_ref_end_early(struct ripc *ctx, struct ripc__export_ref *ref)
+/* The timer completes the request, outside this call. */
+static void request_ends_later(const struct ripc__export_ref *ref)
 {
-	ripc__export_ref_end(ref);
 	ref->refs->deadline_ns = 0;
-	ripc__timer_at(ctx, 0);
+	ripc__timer_at(ref->region->ctx, 0);
 }
+
+static struct ripc__export_ref *first_ref(struct ripc__list *refs)
+{
+	return ripc__list_first_entry(refs, struct ripc__export_ref, link);
+}
+
+void ripc__export_refs_end_early(struct ripc__region *region)
+{
+	struct ripc__export_ref *ref;
+
+	while ((ref = first_ref(&region->refs))) {
+		request_ends_later(ref);
+		ripc__export_ref_end(ref);
+	}
+}
+
+/* ---- late references ---- */
+
+static bool lane_closed(const struct ripc__lane *lane)
+{
+	return lane->state == RIPC__LANE_DEAD || !lane->ep;
+}
+
+bool ripc__export_refs_lost(const struct ripc__region *region)
+{
+	const struct ripc__export_ref *ref;
+
+	ripc__list_for_each_entry (ref, &region->refs, link)
+		if (lane_closed(ref->lane))
+			return true;
+	return false;
+}
+
+void ripc__export_refs_outlive(struct ripc__region *from, struct ripc__region *to,
+			       const struct ripc__export_refs *ended)
+{
+	struct ripc__export_ref *ref;
+
+	while ((ref = first_ref(&from->refs))) {
+		if (ref->refs != ended)
+			request_ends_later(ref);
+		ref_unlink(ref);
+		if (lane_closed(ref->lane)) {
+			ripc__region_taint(to);
+			ref_free(ref);
+			continue;
+		}
+		ref->region = to;
+		to->sends++;
+		ripc__list_add(&ref->lane->memory->late_refs, &ref->link);
+	}
+}
+
+static void late_ref_end(struct ripc__export_ref *late, bool lost)
+{
+	struct ripc__region *region = late->region;
+
+	ripc__list_del(&late->link);
+	ref_free(late);
+	if (lost)
+		ripc__region_taint(region);
+	if (!--region->sends)
+		ripc__region_release(region->ctx, region);
+}
+
+void ripc__late_ref_release(struct ripc__lane *lane, uint64_t request, uint64_t item, bool lost)
+{
+	struct ripc__export_ref *late;
+
+	ripc__list_for_each_entry (late, &lane->memory->late_refs, link) {
+		if (late->request == request && late->item == item) {
+			late_ref_end(late, lost);
+			return;
+		}
+	}
+}
+
+/* ---- time ---- */
 
 uint64_t ripc__export_ref_max_ns(uint64_t bytes)
 {
@@ -276,8 +378,12 @@ void ripc__export_back_off(const struct ripc *ctx, struct ripc__credit *c)
 
 void ripc__exports_lane_gone(struct ripc__lane *lane)
 {
+	struct ripc__export_ref *late;
 	struct ripc__list *n;
 
 	while ((n = ripc__list_first(&lane->memory->exports)))
 		export_free(ripc__list_entry(n, struct ripc__export, lane_link));
+	/* The peer may be alive, and its application may still read. */
+	while ((late = first_ref(&lane->memory->late_refs)))
+		late_ref_end(late, true);
 }

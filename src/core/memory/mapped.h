@@ -13,9 +13,9 @@
  * when the peer sends RELEASE, which is the ACK as well. If that takes longer than a copy, the
  * sender requests the ACK. After the same time again, the sender detaches the buffer: later writes
  * go to private pages at the same address. The memory object with the old data gets another
- * address, and returns to the pool after the last RELEASE (late references). So a receiver that
- * keeps its messages blocks nobody. A buffer that is used for each message costs a copy then;
- * services that keep such messages get references less often.
+ * address, and returns to the pool after the last RELEASE: late references, which count in
+ * region->sends. So a receiver that keeps its messages blocks nobody. A buffer that is used for
+ * each message costs a copy then; services that keep such messages get references less often.
  *
  * An item in other memory is copied into a pool buffer that the peer has mapped. Its request frees
  * the buffer, as with RIPC_FREE_ITEMS: a mapped copy, rendezvous/prepared.h.
@@ -72,15 +72,16 @@ struct ripc__export_refs {
 };
 
 /*
- * An item of a sent message that the peer reads in place. Embedded in the item of the request, or
- * late (late_ref.h).
+ * An item of a sent message that the peer reads in place. The item of its request has it; then it
+ * is late: it outlives the request.
  */
 struct ripc__export_ref {
-	struct ripc__list link;  /* in region->refs while the reference exists */
-	struct ripc__lane *lane; /* lane to the peer; NULL: there is no reference */
+	struct ripc__list link;  /* in region->refs; late: in lane->memory->late_refs */
+	struct ripc__lane *lane; /* lane to the peer */
 	struct ripc__region *region;
-	struct ripc__export_refs *refs; /* late: undefined */
-	uint64_t request;               /* id of the request */
+	struct ripc__export_ref **item_ref; /* of the item of its request; late: undefined */
+	struct ripc__export_refs *refs;     /* of its request; late: undefined */
+	uint64_t request;                   /* id of the request */
 	unsigned item;
 	size_t len;
 };
@@ -115,15 +116,27 @@ bool ripc__export_is_current(const struct ripc__lane *lane, struct ripc__region 
 			     uint32_t export_id);
 void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id);
 /*
- * The message was sent: the reference to an item of ref->len bytes in the region begins. The caller
- * has set len, request and item.
+ * The message is about to be sent: the reference *item_ref to an item of len bytes begins. Return:
+ * whether there is memory.
  */
-void ripc__export_ref_begin(struct ripc__export_ref *ref, struct ripc__export_refs *refs,
-			    struct ripc__lane *lane, struct ripc__region *region);
-/* The peer released the item, or the message has ended. Ignored if there is no reference. */
+bool ripc__export_ref_begin(struct ripc__export_ref **item_ref, struct ripc__export_refs *refs,
+			    struct ripc__lane *lane, struct ripc__region *region, uint64_t request,
+			    unsigned item, size_t len);
+/* The peer released the item, or the message has ended. NULL: there is no reference. */
 void ripc__export_ref_end(struct ripc__export_ref *ref);
-/* The reference ends before its request, which the timer completes, outside this call. */
-void ripc__export_ref_end_early(struct ripc *ctx, struct ripc__export_ref *ref);
+/* The references to a region end before their requests, which the timer completes, later. */
+void ripc__export_refs_end_early(struct ripc__region *region);
+/*
+ * The references to one region become late references of another one, which may be the same: it is
+ * not used again before the peers release them. ended: the caller ends the request of these; NULL:
+ * the timer ends all requests.
+ */
+void ripc__export_refs_outlive(struct ripc__region *from, struct ripc__region *to,
+			       const struct ripc__export_refs *ended);
+/* Whether a reference to the region belongs to a closed lane. */
+bool ripc__export_refs_lost(const struct ripc__region *region);
+/* The peer has released an item of an ended request. lost: another process may still read it. */
+void ripc__late_ref_release(struct ripc__lane *lane, uint64_t request, uint64_t item, bool lost);
 /* Time that a peer may hold a reference to so many bytes before they are detached. */
 uint64_t ripc__export_ref_max_ns(uint64_t bytes);
 /* A reference expired: the service gets references less often. */
@@ -141,7 +154,10 @@ bool ripc__export_ahead(struct ripc__lane *lane, struct ripc__region *region);
 bool ripc__export_reused(const struct ripc__region *region);
 /* Sends UNMAP to the peers. */
 void ripc__exports_drop(struct ripc__region *region);
-/* The lane is closed. References end with their requests. */
+/*
+ * The lane is closed. References end with their requests; late ones end, and their regions are
+ * tainted.
+ */
 void ripc__exports_lane_gone(struct ripc__lane *lane);
 
 /* ---- receiver ---- */

@@ -20,7 +20,7 @@ struct ripc__lane_memory {
 	struct ripc__list exports; /* struct ripc__export: exported to the peer */
 	struct ripc__list imports; /* struct ripc__region: the peer's exports, mapped */
 	unsigned nexports, nimports;
-	struct ripc__list late_refs; /* struct ripc__export_ref: late_ref.h */
+	struct ripc__list late_refs; /* struct ripc__export_ref: mapped.h */
 	struct ripc__list bounces;   /* struct ripc__bounce: buffers that stay registered */
 	uint64_t bounce_bytes[2];    /* bytes of bounce buffers, per direction: out, in */
 	struct ripc__list standing;  /* struct ripc__local_return: pool buffers that it may write */

@@ -30,7 +30,7 @@ static void lane_failed(struct ripc_request *r, struct ripc__mappings *maps)
 		ripc__log(RIPC_LOG_WARN, "no memory to copy items for %s when its lane was lost",
 			  ripc__service_text(r->ctx, r->dest_id));
 		for (unsigned i = 0; i < r->nitems; i++)
-			if (r->items[i].ref.lane)
+			if (r->items[i].ref)
 				ripc__region_taint(r->items[i].region);
 		/* The application gets them back when they are detached: not below. */
 		r->tainted = true;

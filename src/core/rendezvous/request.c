@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/rendezvous/request.h"
 #include "core/memory/detach.h"
-#include "core/memory/late_ref.h"
 #include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
@@ -77,7 +76,6 @@ static int init_items(struct ripc *ctx, struct ripc__request_item *to,
 			items[i].iov_len ? ripc__memory_find_cap(ctx, items[i].iov_base) : NULL;
 		bool inside = r && ripc__region_contains(r, items[i].iov_base, items[i].iov_len);
 
-		ripc__list_init(&to[i].ref.link);
 		to[i].base = items[i].iov_base;
 		to[i].len = items[i].iov_len;
 		to[i].region = inside ? r : NULL;
@@ -359,7 +357,7 @@ bool ripc__request_unexport(struct ripc_request *r)
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__region *region = r->items[i].region;
 
-		if ((r->items[i].ref.lane ||
+		if ((r->items[i].ref ||
 		     (r->tainted && region && region->sharing == RIPC__REGION_TAINTED &&
 		      region->state == RIPC__REGION_APP)) &&
 		    ripc__region_unexport(r->ctx, region))
@@ -369,27 +367,31 @@ bool ripc__request_unexport(struct ripc_request *r)
 	return true;
 }
 
-/* The time for the receiver to release the items begins. */
-static void refs_timer(struct ripc_request *r)
+void ripc__request_refs_timer(struct ripc_request *r)
 {
+	if (!r->refs.count)
+		return;
 	r->refs.deadline_ns = ripc__now_read(r->ctx) + ripc__export_ref_max_ns(r->bytes);
 	ripc__timer_at(r->ctx, r->refs.deadline_ns);
 }
 
-void ripc__request_refs_begin(struct ripc_request *r)
+bool ripc__request_refs_begin(struct ripc_request *r)
 {
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
-		if (it->how != RIPC__HOW_MAPPED)
-			continue;
-		it->ref.request = r->id;
-		it->ref.item = i;
-		it->ref.len = it->len;
-		ripc__export_ref_begin(&it->ref, &r->refs, r->lane, it->region);
+		if (it->how == RIPC__HOW_MAPPED &&
+		    !ripc__export_ref_begin(&it->ref, &r->refs, r->lane, it->region, r->id, i,
+					    it->len))
+			return false;
 	}
-	if (r->refs.count)
-		refs_timer(r);
+	return true;
+}
+
+void ripc__request_refs_end(struct ripc_request *r)
+{
+	for (unsigned i = 0; i < r->nitems; i++)
+		ripc__export_ref_end(r->items[i].ref);
 }
 
 /*
@@ -412,16 +414,15 @@ static void restart_timers(const struct ripc_request *r)
 
 void ripc__request_refs_acked(struct ripc_request *r, bool kept)
 {
-	for (unsigned i = 0; i < r->nitems && !kept; i++)
-		ripc__export_ref_end(&r->items[i].ref);
+	if (!kept)
+		ripc__request_refs_end(r);
 	/* The application does not get the memory back: its receiver may keep it. */
 	kept = kept && !ripc__export_strict(r->ctx);
 	for (unsigned i = 0; i < r->nitems && kept; i++)
-		if (r->items[i].ref.lane && (r->free_items || r->items[i].copied))
-			ripc__refs_keep(r->items[i].region, &r->refs);
-	if (r->refs.count)
-		refs_timer(r);
-	else
+		if (r->items[i].ref && (r->free_items || r->items[i].copied))
+			ripc__export_refs_outlive(r->items[i].region, r->items[i].region, &r->refs);
+	ripc__request_refs_timer(r);
+	if (!r->refs.count)
 		restart_timers(r);
 }
 
@@ -437,7 +438,7 @@ static bool item_released(struct ripc_request *r, struct ripc__request_item *it,
 		    ripc__region_unexport(r->ctx, it->region))
 			return false;
 	}
-	ripc__export_ref_end(&it->ref);
+	ripc__export_ref_end(it->ref);
 	restart_timers(r);
 	return true;
 }
@@ -451,7 +452,7 @@ void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t i
 	item &= ~(RIPC__RELEASE_LOST | RIPC__RELEASE_ACK);
 	if (r && (r->lane != lane || item >= r->nitems))
 		r = NULL;
-	in_place = r && r->items[item].ref.lane;
+	in_place = r && r->items[item].ref;
 	if (in_place)
 		released = item_released(r, &r->items[item], lost);
 	else
@@ -509,7 +510,7 @@ static struct ripc_request *next_due(struct ripc__lane *lane)
 static bool reused_item_is_kept(const struct ripc_request *r)
 {
 	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].ref.lane && ripc__export_reused(r->items[i].region))
+		if (r->items[i].ref && ripc__export_reused(r->items[i].region))
 			return true;
 	return false;
 }

@@ -49,8 +49,8 @@ struct ripc__request_item {
 	struct ripc__remote_return *remote_return; /* HOW_WRITTEN: the return buffer */
 	uint64_t raddr;                            /* target of the writes */
 	uint32_t rkey;
-	size_t posted;               /* bytes of posted writes */
-	struct ripc__export_ref ref; /* HOW_MAPPED: the peer reads the item in place */
+	size_t posted;                /* bytes of posted writes */
+	struct ripc__export_ref *ref; /* HOW_MAPPED: the peer reads the item in place; or NULL */
 };
 
 /* Extension of a long message that belongs to a call. */
@@ -156,8 +156,14 @@ void ripc__request_free(struct ripc_request *r);
  * back by a copy. memory/mapped.h has the references themselves.
  */
 
-/* The LONG was sent: the references to its mapped items begin. */
-void ripc__request_refs_begin(struct ripc_request *r);
+/*
+ * The LONG is about to be sent: the references to its mapped items begin. Return: whether there is
+ * memory; if not, the caller ends them.
+ */
+bool ripc__request_refs_begin(struct ripc_request *r);
+void ripc__request_refs_end(struct ripc_request *r);
+/* The time for the receiver to release the items begins, if there are any. */
+void ripc__request_refs_timer(struct ripc_request *r);
 /* The ACK arrived. kept: the peer goes on reading; else the references end. */
 void ripc__request_refs_acked(struct ripc_request *r, bool kept);
 /* RELEASE arrived. item: its index, and RIPC__RELEASE_LOST. */

@@ -140,7 +140,7 @@ void ripc__request_unselect(struct ripc_request *r, bool used)
 			ripc__bounce_put(it->bounce);
 		it->bounce = NULL;
 		it->filled = false;
-		ripc__export_ref_end(&it->ref);
+		ripc__export_ref_end(it->ref);
 		/* The offer ends with its lane. */
 		if (it->remote_return)
 			ripc__remote_return_release(r->lane, r->dest, it->remote_return,

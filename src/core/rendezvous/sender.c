@@ -251,7 +251,9 @@ static int fill_and_send(struct ripc_request *r)
 	for (unsigned i = 0; filled && i < r->nitems; i++)
 		if (r->items[i].how == RIPC__HOW_READ)
 			item_fill(&r->items[i]);
-	rc = send_message(r);
+	rc = !filled || ripc__request_refs_begin(r) ? send_message(r) : -EAGAIN;
+	if (rc)
+		ripc__request_refs_end(r);
 	for (unsigned i = 0; filled && rc && i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
@@ -294,7 +296,7 @@ static int write_and_send(struct ripc_request *r)
 		r->dest->long_unacked++;
 		r->dest->long_peer = r->peer;
 	}
-	ripc__request_refs_begin(r);
+	ripc__request_refs_timer(r);
 	return 0;
 }
 

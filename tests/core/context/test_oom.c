@@ -9,7 +9,9 @@
  */
 #include "core/context/functions.h"
 #include "core/invariants.h"
-#include "core/memory/late_ref.h"
+#include "core/memory/buffer.h"
+#include "core/memory/mapped.h"
+#include "core/peer/lane.h"
 
 void *__real_malloc(size_t len);
 void *__real_calloc(size_t n, size_t len);
@@ -442,26 +444,34 @@ START_TEST(oom__each_function)
 }
 END_TEST
 
-/* A region with three references; each allocation fails in turn, which leaks nothing. */
-START_TEST(oom__late_refs)
+/* References to three items of a message; each allocation fails in turn, which leaks nothing. */
+START_TEST(oom__export_refs)
 {
-	struct ripc__list refs[3], late;
+	struct ripc__lane_memory memory = {0};
+	struct ripc__lane lane = {.memory = &memory};
+	struct ripc__export_ref *items[3] = {NULL};
+	struct ripc__export_refs refs = {0};
 	struct ripc__region region = {0};
 
 	ripc__list_init(&region.refs);
-	for (unsigned i = 0; i < 3; i++)
-		ripc__list_add(&region.refs, &refs[i]);
 	for (unsigned nth = 1; nth <= 4; nth++) {
-		bool failed;
+		unsigned begun = 0;
 
 		memset(&shim, 0, sizeof(shim));
 		shim.nth = nth;
 		shim.armed = true;
-		failed = !ripc__late_refs_new(&region, &late);
+		for (unsigned i = 0; i < 3; i++)
+			begun += ripc__export_ref_begin(&items[i], &refs, &lane, &region, 1, i, 10);
 		shim.armed = false;
-		ck_assert_int_eq(failed, nth <= 3);
+		ck_assert_uint_eq(begun, nth <= 3 ? 2 : 3);
+		ck_assert_uint_eq(refs.count, begun);
+		ck_assert_uint_eq(memory.ref_bytes, 10 * begun);
+		for (unsigned i = 0; i < 3; i++)
+			ripc__export_ref_end(items[i]);
+		ck_assert_uint_eq(refs.count, 0);
+		ck_assert_uint_eq(memory.ref_bytes, 0);
+		ck_assert(ripc__list_empty(&region.refs));
 	}
-	ripc__late_refs_free(&late);
 }
 END_TEST
 
@@ -477,7 +487,7 @@ int main(void)
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("functions");
 	tcase_add_test(tc, oom__each_function);
-	tcase_add_test(tc, oom__late_refs);
+	tcase_add_test(tc, oom__export_refs);
 	suite_add_tcase(suite, tc);
 	return test_main("core/context/oom", suite);
 }
