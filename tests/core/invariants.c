@@ -250,10 +250,10 @@ void rig_check_memory(const struct ripc *ctx)
 
 			CHECK(below->base + below->cap <= r->base);
 		}
-		ripc__list_for_each (n, &r->windows)
-			windows++;
-		ripc__list_for_each (n, &r->returns)
-			returns++;
+		ripc__list_for_each_entry (back, &r->returns, region_link) {
+			windows += back->window;
+			returns += !back->window;
+		}
 		pins += (r->origin != NULL) - (size_t)r->pins;
 		if (r->state == RIPC__REGION_USER) {
 			registered += r->len;

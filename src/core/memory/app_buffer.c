@@ -73,8 +73,7 @@ int ripc__buf_free(struct ripc *ctx, void *ptr)
 	ripc__region_set_state(r, RIPC__REGION_FREED);
 	/* Pinned, so that removing its last window or return buffer does not free it here. */
 	r->pins++;
-	ripc__recv_windows_drop(ctx, NULL, r);
-	ripc__local_returns_withdraw(ctx, r);
+	ripc__local_returns_withdraw(ctx, r, true);
 	r->pins--;
 	ripc__region_release(ctx, r);
 	return 0;
@@ -89,7 +88,7 @@ int ripc__buf_unregister(struct ripc *ctx, void *base)
 		return ripc__fail(-EINVAL, "no registered memory begins at %p", base);
 	rc = ripc__region_busy(r, false);
 	if (!rc && r->pins) {
-		ripc__local_returns_withdraw(ctx, r);
+		ripc__local_returns_withdraw(ctx, r, false);
 		rc = ripc__region_busy(r, true);
 	}
 	if (rc)

@@ -92,8 +92,7 @@ struct ripc__region {
 	unsigned sends;                /* sends that read from it */
 	unsigned pins; /* receive windows and return buffers in it; regions of which it is origin */
 	unsigned unread;           /* items in it of messages that were not received yet */
-	struct ripc__list windows; /* struct ripc__recv_window in it */
-	struct ripc__list returns; /* struct ripc__local_return in it */
+	struct ripc__list returns; /* struct ripc__local_return in it, receive windows too */
 	/* per transport: cached registration for our reads and writes; NULL: none yet */
 	struct ripc__cached_mr *cached_mr[RIPC__TP_MAX];
 	struct ripc__list free_link; /* cache: in its class */
@@ -125,33 +124,26 @@ struct ripc__region {
 	bool unmap_pending;            /* IMPORTED: unmap when no item is in use */
 };
 
-/* Memory set aside as the target of one incoming item. */
-struct ripc__recv_window {
-	struct ripc__list link; /* in service->windows or memory.recv_windows */
-	struct ripc__list region_link;
-	uint8_t *base;
-	size_t len;
-	struct ripc__region *region;
-	struct ripc_service *service; /* NULL: any service */
-	bool arriving;                /* an item is arriving in it */
-};
-
-/* A buffer offered to a peer. */
+/*
+ * Memory set aside as the target of one incoming item: a return buffer, which is offered to a peer,
+ * or a receive window, which no peer knows and any peer's item may take.
+ */
 struct ripc__local_return {
 	union {
 		struct ripc__node call_node; /* with call: in memory.call_returns */
 		uint64_t call;               /* 0, or only the answer of this call may use it */
 	};
-	struct ripc__list link;        /* in memory.returns; with flow: in lane->memory->standing */
+	/* in memory.returns; flow: lane->memory->standing; window: service->windows or of memory */
+	struct ripc__list link;
 	struct ripc__list region_link; /* without flow */
 	union {
 		struct ripc__node id_node; /* in memory.return_ids */
-		uint64_t id;               /* id on the wire, of 32 bits; never 0 */
+		uint64_t id;               /* id on the wire, of 32 bits; never 0. Window: 0 */
 	};
 	uint8_t *base;
 	size_t len;
 	struct ripc__region *region;
-	/* the peer's long messages to this service may use the buffer */
+	/* the peer's long messages to this service may use the buffer; window: NULL: to any */
 	struct ripc_service *service;
 	struct ripc__peer *peer; /* peer that has received the offer; NULL: none */
 	struct ripc__lane *lane; /* lane over which the peer can write it; NULL: none */
@@ -162,6 +154,7 @@ struct ripc__local_return {
 	struct ripc__bounce *bounce;
 	/* a pool buffer of the library for messages of this flow: standing.h; or NULL */
 	struct ripc__flow *flow;
+	bool window;   /* a receive window: id, peer, lane, mr, bounce and flow are not used */
 	bool revoking; /* REVOKE was sent, REVOKED has not arrived */
 	bool arriving; /* an item is read into it */
 };
@@ -283,21 +276,18 @@ void ripc__cached_mr_release(struct ripc *ctx, struct ripc__cached_mr *cached_mr
 /* Deregisters cached registrations that no transfer uses. Return: whether there were any. */
 bool ripc__mr_cache_trim(struct ripc *ctx);
 
-/* Finds the first receive window that fits and marks it as arriving. */
-struct ripc__recv_window *ripc__recv_window_claim(struct ripc *ctx, struct ripc_service *service,
-						  size_t len);
-/* The item arrived (the window is used up) or did not (it is free again). */
-void ripc__recv_window_release(struct ripc *ctx, struct ripc__recv_window *w, bool used);
-/*
- * Drops all receive windows in a region, or with NULL of a service. One that is receiving an item
- * is dropped when the item has arrived.
- */
-void ripc__recv_windows_drop(struct ripc *ctx, struct ripc_service *service,
-			     struct ripc__region *region);
+/* The service is being closed: drops its receive windows, but those with an item on its way. */
+void ripc__recv_windows_drop(struct ripc_service *service);
 
 /* Local return buffers: the owner's side. */
 struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_service *service,
 						  void *base, size_t len);
+/*
+ * Sets memory aside, in no list but its region's; service: or NULL. Return: NULL, explained, with
+ * errno: EINVAL, EBUSY, ENOMEM.
+ */
+struct ripc__local_return *ripc__target_new(struct ripc *ctx, struct ripc_service *service,
+					    void *base, size_t len, const char *what);
 struct ripc__local_return *ripc__local_return_find(struct ripc *ctx, uint64_t id);
 /* Draws an id for it and adds it to the table of ids. Return: 0, or -ENOMEM. */
 int ripc__local_return_index(struct ripc *ctx, struct ripc__local_return *r);
@@ -308,13 +298,16 @@ struct ripc__desc ripc__local_return_desc(const struct ripc__local_return *r);
 /* Ends remote access. */
 void ripc__local_return_unexpose(struct ripc *ctx, struct ripc__local_return *r);
 /*
- * Finds a return buffer that the peer cannot write itself, for a long item of this length from peer
- * to service. call: the call whose answer the item belongs to, or 0.
+ * Finds a return buffer that the peer cannot write itself, else a receive window, for a long item
+ * of this length from peer to service. call: the call whose answer the item belongs to, or 0.
  */
 struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct ripc_service *service,
 						    struct ripc__peer *peer, uint64_t call,
 						    size_t len);
-/* The item that was to arrive in it does not: it is offered again. */
+/*
+ * The item that was to arrive in it does not: it is offered again. If its buffer was freed, or its
+ * service is being closed, it is withdrawn.
+ */
 void ripc__local_return_unclaim(struct ripc *ctx, struct ripc__local_return *r);
 /* Ends remote access and frees the offer. */
 void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r);
@@ -322,8 +315,8 @@ void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r);
  * Withdraws an offer: at once if no peer can write it; else sends REVOKE and drops it on REVOKED.
  */
 void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r);
-/* Withdraws all offers in a pinned region. */
-void ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region);
+/* Withdraws all offers in a pinned region; windows: and its receive windows. */
+void ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region, bool windows);
 /*
  * The peer writes it no more (REVOKED arrived, or the lane is closed): drops an offer that is being
  * withdrawn.

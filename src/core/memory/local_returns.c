@@ -52,15 +52,14 @@ struct ripc__local_return *ripc__local_return_find(struct ripc *ctx, uint64_t id
 	return n ? ripc__list_entry(n, struct ripc__local_return, id_node) : NULL;
 }
 
-struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_service *service,
-						  void *base, size_t len)
+struct ripc__local_return *ripc__target_new(struct ripc *ctx, struct ripc_service *service,
+					    void *base, size_t len, const char *what)
 {
-	struct ripc__memory *m = ctx->memory;
 	struct ripc__region *region = len ? ripc__memory_find(ctx, base, len) : NULL;
 	struct ripc__local_return *r;
 
 	if (!region || (region->state != RIPC__REGION_USER && region->state != RIPC__REGION_APP)) {
-		ripc__fail(-EINVAL, "return buffer of %zu bytes at %p: %s", len, base,
+		ripc__fail(-EINVAL, "%s of %zu bytes at %p: %s", what, len, base,
 			   len ? "not within registered or allocated memory"
 			       : "must have at least 1");
 		errno = EINVAL;
@@ -71,10 +70,10 @@ struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_
 		return NULL;
 	}
 	r = calloc(1, sizeof(*r));
-	if (!r || ripc__region_unexport(ctx, region) || ripc__local_return_index(ctx, r)) {
+	/* Memory that a peer writes must not be exported: it could not be detached. */
+	if (!r || ripc__region_unexport(ctx, region)) {
 		free(r);
-		ripc__fail(-ENOMEM, "no memory for a return buffer, %u are offered",
-			   m->return_ids.count);
+		ripc__fail(-ENOMEM, "no memory for a %s", what);
 		errno = ENOMEM;
 		return NULL;
 	}
@@ -83,8 +82,37 @@ struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_
 	r->region = region;
 	r->service = service;
 	region->pins++;
-	ripc__list_add(&m->returns, &r->link);
+	ripc__list_init(&r->link);
 	ripc__list_add(&region->returns, &r->region_link);
+	return r;
+}
+
+/* Its region has it no more. */
+static void target_free(struct ripc *ctx, struct ripc__local_return *r)
+{
+	struct ripc__region *region = r->region;
+
+	ripc__list_del(&r->link);
+	ripc__list_del(&r->region_link);
+	free(r);
+	region->pins--;
+	ripc__region_release(ctx, region);
+}
+
+struct ripc__local_return *ripc__local_return_new(struct ripc *ctx, struct ripc_service *service,
+						  void *base, size_t len)
+{
+	struct ripc__local_return *r = ripc__target_new(ctx, service, base, len, "return buffer");
+
+	if (!r)
+		return NULL;
+	if (ripc__local_return_index(ctx, r)) {
+		target_free(ctx, r);
+		ripc__fail(-ENOMEM, "more than %d return buffers", RIPC__LOCAL_RETURNS_MAX);
+		errno = ENOMEM;
+		return NULL;
+	}
+	ripc__list_add(&ctx->memory->returns, &r->link);
 	return r;
 }
 
@@ -100,6 +128,17 @@ static bool claimable(const struct ripc__local_return *r, const struct ripc_serv
 {
 	return r->service == service && r->peer == peer && !r->lane && !r->revoking &&
 	       !r->arriving && r->len >= len;
+}
+
+/* The first receive window for an item of this length; NULL: none. */
+static struct ripc__local_return *first_fit(const struct ripc__list *windows, size_t len)
+{
+	struct ripc__local_return *w;
+
+	ripc__list_for_each_entry (w, windows, link)
+		if (!w->arriving && w->len >= len)
+			return w;
+	return NULL;
 }
 
 struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct ripc_service *service,
@@ -122,6 +161,10 @@ struct ripc__local_return *ripc__local_return_claim(struct ripc *ctx, struct rip
 			}
 		}
 	}
+	if (!found)
+		found = first_fit(&service->windows, len);
+	if (!found)
+		found = first_fit(&ctx->memory->recv_windows, len);
 	if (found)
 		found->arriving = true;
 	return found;
@@ -132,6 +175,10 @@ void ripc__local_return_unclaim(struct ripc *ctx, struct ripc__local_return *r)
 	r->arriving = false;
 	if (r->call)
 		ctx->memory_ops->call_buffer_free(ctx, r->call);
+	/* A receive window of the context outlives the service. */
+	if (r->region->state == RIPC__REGION_FREED ||
+	    (r->service && !ripc__service_open(r->service)))
+		ripc__local_return_revoke(ctx, r);
 }
 
 struct ripc__desc ripc__local_return_desc(const struct ripc__local_return *r)
@@ -159,20 +206,18 @@ void ripc__local_return_unexpose(struct ripc *ctx, struct ripc__local_return *r)
 
 void ripc__local_return_drop(struct ripc *ctx, struct ripc__local_return *r)
 {
-	struct ripc__region *region = r->region;
-
 	ripc__local_return_unexpose(ctx, r);
-	ripc__local_return_unindex(ctx, r);
-	ripc__list_del(&r->link);
-	ripc__list_del(&r->region_link);
-	ripc__wake(ctx, &r->service->drained);
+	if (r->window) {
+		ctx->memory->nrecv_windows--;
+	} else {
+		ripc__local_return_unindex(ctx, r);
+		ripc__wake(ctx, &r->service->drained);
+	}
 	if (r->call) {
 		ripc__table_remove(&ctx->memory->call_returns, &r->call_node);
 		ctx->memory_ops->call_buffer_free(ctx, r->call);
 	}
-	free(r);
-	region->pins--;
-	ripc__region_release(ctx, region);
+	target_free(ctx, r);
 }
 
 void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r)
@@ -187,12 +232,13 @@ void ripc__local_return_revoke(struct ripc *ctx, struct ripc__local_return *r)
 	ripc__lane_notify(r->lane, RIPC__REVOKE, 0, r->service->id, r->id, 0);
 }
 
-void ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region)
+void ripc__local_returns_withdraw(struct ripc *ctx, struct ripc__region *region, bool windows)
 {
 	struct ripc__local_return *r, *tmp;
 
 	ripc__list_for_each_entry_safe (r, tmp, &region->returns, region_link)
-		ripc__local_return_revoke(ctx, r);
+		if (windows || !r->window)
+			ripc__local_return_revoke(ctx, r);
 }
 
 void ripc__local_return_revoked(struct ripc *ctx, struct ripc__local_return *r)

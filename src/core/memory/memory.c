@@ -33,14 +33,13 @@ void ripc__memory_fini(struct ripc *ctx)
 
 	ripc__table_fini(&m->call_returns);
 	ripc__table_fini(&m->return_ids);
-	ripc__list_free(&m->returns, struct ripc__local_return, link);
 	for (size_t i = 0; i < m->nregions; i++) {
 		struct ripc__region *r = m->regions[i];
 
 		for (unsigned k = 0; k < RIPC__TP_MAX; k++)
 			free(r->cached_mr[k]);
 		ripc__list_free(&r->import_refs, struct ripc__import_ref, link);
-		ripc__list_free(&r->windows, struct ripc__recv_window, region_link);
+		ripc__list_free(&r->returns, struct ripc__local_return, region_link);
 		if (r->state != RIPC__REGION_USER)
 			ripc__pool_unmap(ctx, r);
 		free(r);

@@ -112,7 +112,6 @@ struct ripc__region *ripc__regions_new(struct ripc *ctx)
 	ripc__list_init(&r->refs);
 	ripc__list_init(&r->import_refs);
 	ripc__list_init(&r->lane_link);
-	ripc__list_init(&r->windows);
 	ripc__list_init(&r->returns);
 	return r;
 }
@@ -155,19 +154,14 @@ int ripc__range_check(struct ripc *ctx, const struct ripc__region *region, const
 		      size_t len)
 {
 	const struct ripc__local_return *r;
-	const struct ripc__recv_window *w;
 	const uint8_t *p = ptr;
 	uint64_t dest;
 
-	ripc__list_for_each_entry (w, &region->windows, region_link)
-		if (overlap(p, len, w->base, w->len))
-			return ripc__fail(-EBUSY, "memory at %p overlaps a window at %p", ptr,
-					  (void *)w->base);
 	ripc__list_for_each_entry (r, &region->returns, region_link)
 		if (overlap(p, len, r->base, r->len))
-			return ripc__fail(-EBUSY,
-					  "memory at %p overlaps a return buffer offered at %p",
-					  ptr, (void *)r->base);
+			return ripc__fail(-EBUSY, "memory at %p overlaps a %s at %p", ptr,
+					  r->window ? "window" : "return buffer offered",
+					  (void *)r->base);
 	if (region->unread && is_unread(ctx->memory, p, len))
 		return ripc__fail(-EBUSY,
 				  "memory at %p holds an item of a message that was not received "

@@ -385,7 +385,7 @@ int ripc_service_unregister(struct ripc_service *s)
 			forced = true;
 		}
 	}
-	ripc__recv_windows_drop(ctx, s, NULL);
+	ripc__recv_windows_drop(s);
 	ripc__pairs_service_ended(s);
 	HASH_DEL(ctx->services, s);
 	/* Its flows are not needed any more. */

@@ -113,18 +113,13 @@ static void item_deliver(struct ripc__rndv *r, unsigned i, bool ack_due)
 	iov[i].iov_base = it->base ? it->base : (void *)"";
 	iov[i].iov_len = it->len;
 	placement[i] = RIPC_IN_RECEIVE_BUFFER;
-	if (it->ret || it->window) {
+	if (it->ret) {
 		r->message->pool[i] = it->region;
 		it->region->unread++;
 		ripc__list_queue(&r->ctx->memory->unread, &r->message->held);
-	}
-	if (it->ret) {
-		placement[i] = RIPC_IN_RETURN_BUFFER;
+		placement[i] = it->ret->window ? RIPC_IN_WINDOW : RIPC_IN_RETURN_BUFFER;
+		r->ctx->stats.window_items += it->ret->window;
 		ripc__local_return_drop(r->ctx, it->ret);
-	} else if (it->window) {
-		placement[i] = RIPC_IN_WINDOW;
-		r->ctx->stats.window_items++;
-		ripc__recv_window_release(r->ctx, it->window, true);
 	} else if (it->region) {
 		placement[i] = RIPC_IN_POOL;
 		r->ctx->stats.pool_items++;
@@ -151,10 +146,7 @@ static bool item_copy_out(struct ripc__rndv *r, struct ripc__rndv_item *it)
 	ripc__rndv_item_unregister(r, it);
 	if (it->ret)
 		ripc__local_return_drop(r->ctx, it->ret);
-	if (it->window)
-		ripc__recv_window_release(r->ctx, it->window, true);
 	it->ret = NULL;
-	it->window = NULL;
 	it->region = copy;
 	it->base = copy->base;
 	return true;

@@ -192,10 +192,12 @@ static uint64_t longest_item(const struct ripc__rndv *r)
 {
 	uint64_t len = 0;
 
-	for (unsigned i = 0; i < r->nitems; i++)
-		if (r->items[i].how != RIPC__HOW_INLINE && !r->items[i].ret &&
-		    r->items[i].len > len)
-			len = r->items[i].len;
+	for (unsigned i = 0; i < r->nitems; i++) {
+		const struct ripc__rndv_item *it = &r->items[i];
+
+		if (it->how != RIPC__HOW_INLINE && (!it->ret || it->ret->window) && it->len > len)
+			len = it->len;
+	}
 	return len;
 }
 

@@ -72,22 +72,12 @@ void ripc__rndv_release(struct ripc__rndv *r)
 		struct ripc__rndv_item *it = &r->items[i];
 
 		ripc__rndv_item_unregister(r, it);
-		if (it->window) {
-			/* A receive window of the context outlives the service. */
-			ripc__recv_window_release(r->ctx, it->window,
-						  it->window->service &&
-							  !ripc__service_open(r->service));
-		} else if (it->ret) {
+		if (it->ret)
 			ripc__local_return_unclaim(r->ctx, it->ret);
-			/* The receive window was removed meanwhile. */
-			if (it->region->state == RIPC__REGION_FREED ||
-			    !ripc__service_open(r->service))
-				ripc__local_return_revoke(r->ctx, it->ret);
-		} else if (it->region) {
+		else if (it->region)
 			ripc__pool_put(r->ctx, it->region);
-		} else if (it->import_ref) {
+		else if (it->import_ref)
 			ripc__import_ref_release(it->import_ref);
-		}
 		*it = (struct ripc__rndv_item){0};
 	}
 }
@@ -129,18 +119,11 @@ static void item_set_memory(struct ripc__rndv_item *it, struct ripc__region *reg
 
 bool ripc__rndv_item_claim(struct ripc__rndv *r, struct ripc__rndv_item *it)
 {
-	struct ripc *ctx = r->ctx;
-
-	it->ret = ripc__local_return_claim(ctx, r->service, r->peer, ripc__rndv_answered_call(r),
+	it->ret = ripc__local_return_claim(r->ctx, r->service, r->peer, ripc__rndv_answered_call(r),
 					   it->len);
-	if (it->ret) {
+	if (it->ret)
 		item_set_memory(it, it->ret->region, it->ret->base);
-		return true;
-	}
-	it->window = ripc__recv_window_claim(ctx, r->service, it->len);
-	if (it->window)
-		item_set_memory(it, it->window->region, it->window->base);
-	return it->window;
+	return it->ret;
 }
 
 void ripc__rndv_items_claim(struct ripc__rndv *r, unsigned begin, unsigned end)
@@ -419,23 +402,18 @@ static void give_up_unwritable(struct ripc__rndv *r, struct ripc__mappings *maps
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__rndv_item *it = &r->items[i];
 
-		if (!it->posted || !(it->window || it->ret) ||
-		    it->region->state != RIPC__REGION_USER ||
+		if (!it->posted || !it->ret || it->region->state != RIPC__REGION_USER ||
 		    ripc__mappings_permit(maps, it->base, it->len, true))
 			continue;
 		ripc__log(RIPC_LOG_ERROR,
 			  "%s: %zu bytes at %p, a %s, cannot be written, and are not used "
 			  "any more: they must stay mapped until %s",
 			  ripc__service_text(r->ctx, r->service->id), (size_t)it->len,
-			  (void *)it->base, it->window ? "receive window" : "return buffer",
-			  it->window ? "it is removed" : "ripc_buf_unregister()");
+			  (void *)it->base, it->ret->window ? "receive window" : "return buffer",
+			  it->ret->window ? "it is removed" : "ripc_buf_unregister()");
 		ripc__rndv_item_unregister(r, it);
-		if (it->window) {
-			ripc__recv_window_release(r->ctx, it->window, true);
-		} else {
-			it->ret->arriving = false;
-			ripc__local_return_revoke(r->ctx, it->ret);
-		}
+		it->ret->arriving = false;
+		ripc__local_return_revoke(r->ctx, it->ret);
 		*it = (struct ripc__rndv_item){0};
 	}
 }

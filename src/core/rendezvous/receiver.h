@@ -44,8 +44,7 @@ struct ripc__rndv_item {
 	uint8_t *base; /* the target of the item */
 	/* holds the memory; NULL: there is none yet, or it is empty, or the sender's */
 	struct ripc__region *region;
-	/* at most one of these: what of the region it is; without: all of a pool buffer */
-	struct ripc__recv_window *window;
+	/* the part of the region, a receive window too; NULL: all of a pool buffer */
 	struct ripc__local_return *ret;
 	struct ripc__import_ref *import_ref; /* HOW_MAPPED: the item stays in the sender's memory */
 	struct ripc__mr own;                 /* registration for this transfer only */

@@ -47,7 +47,7 @@ struct ripc_service {
 	/* struct ripc__rndv: long messages that are arriving, oldest first per peer */
 	struct ripc__list rndvs_in;
 	struct ripc__list watches; /* core/watch/watch.c: its own */
-	struct ripc__list windows; /* struct ripc__recv_window: its own */
+	struct ripc__list windows; /* struct ripc__local_return: its own receive windows */
 	unsigned nrequests;        /* requests of it that are not done */
 	unsigned calls; /* threads inside a call on it: it is not freed before they left */
 	struct ripc__ready_fd ready;  /* of ripc_service_fd() */

@@ -422,15 +422,17 @@ END_TEST
 START_TEST(claim__other_service_or_peer)
 {
 	struct ripc__local_return *r;
+	struct ripc_service *other;
 	struct ripc__peer *p;
 
 	rig_connect(&rig, 0, 1);
 	p = rig_peer(&rig, 0, 1);
+	OK(ripc_service_register(ctx, 77, 0, &other));
 	r = ripc__local_return_new(ctx, rig.s[0], buf, 100);
 	ck_assert_ptr_null(ripc__local_return_claim(ctx, rig.s[0], p, 0, 10));
 	r->peer = p;
 	ck_assert_ptr_null(ripc__local_return_claim(ctx, rig.s[0], p, 0, 101));
-	ck_assert_ptr_null(ripc__local_return_claim(ctx, NULL, p, 0, 10));
+	ck_assert_ptr_null(ripc__local_return_claim(ctx, other, p, 0, 10));
 	ck_assert_ptr_null(ripc__local_return_claim(ctx, rig.s[0], p, 7, 10));
 	ck_assert_ptr_eq(ripc__local_return_claim(ctx, rig.s[0], p, 0, 100), r);
 	ck_assert_ptr_null(ripc__local_return_claim(ctx, rig.s[0], p, 0, 100));

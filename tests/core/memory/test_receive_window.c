@@ -6,14 +6,14 @@ static struct rig rig;
 static struct ripc *ctx;
 static uint8_t *buf, *windows;
 
-static struct ripc__recv_window *claim(struct ripc_service *s, size_t len)
+static struct ripc__local_return *claim(struct ripc_service *s, size_t len)
 {
-	return ripc__recv_window_claim(ctx, s, len);
+	return ripc__local_return_claim(ctx, s, NULL, 0, len);
 }
 
 START_TEST(claim__first_that_fits)
 {
-	struct ripc__recv_window *w;
+	struct ripc__local_return *w;
 
 	OK(ripc_window_add(ctx, NULL, buf, 100));
 	OK(ripc_window_add(ctx, NULL, buf + 100, 1000));
@@ -25,7 +25,7 @@ START_TEST(claim__first_that_fits)
 	ck_assert_ptr_eq(claim(rig.s[0], 200)->base, buf + 2000);
 	ck_assert_ptr_null(claim(rig.s[0], 200));
 	ck_assert_ptr_eq(claim(rig.s[0], 100)->base, buf);
-	ripc__recv_window_release(ctx, w, false);
+	ripc__local_return_unclaim(ctx, w);
 	ck_assert_ptr_eq(claim(rig.s[0], 1000), w);
 }
 END_TEST
@@ -53,7 +53,7 @@ END_TEST
 START_TEST(release__used)
 {
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
-	ripc__recv_window_release(ctx, claim(rig.s[0], 10), true);
+	ripc__local_return_drop(ctx, claim(rig.s[0], 10));
 	ck_assert_ptr_null(claim(rig.s[0], 10));
 	ck_assert_uint_eq(ctx->memory->nrecv_windows, 0);
 	RC(-EINVAL, ripc_window_remove(ctx, buf));
@@ -64,7 +64,7 @@ END_TEST
 
 START_TEST(release__in_freed_buffer)
 {
-	struct ripc__recv_window *w;
+	struct ripc__local_return *w;
 
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
 	w = claim(rig.s[0], 10);
@@ -72,7 +72,7 @@ START_TEST(release__in_freed_buffer)
 	/* The item is still on its way there: the buffer is nobody's. */
 	ck_assert_int_eq(w->region->state, RIPC__REGION_FREED);
 	RC(-EINVAL, ripc_buf_free(ctx, buf));
-	ripc__recv_window_release(ctx, w, false);
+	ripc__local_return_unclaim(ctx, w);
 	ck_assert_uint_eq(ctx->memory->nrecv_windows, 0);
 	ck_assert_int_eq(ripc__memory_find(ctx, buf, 1)->state, RIPC__REGION_FREE);
 }
@@ -160,13 +160,13 @@ END_TEST
 
 START_TEST(remove__busy_while_receiving)
 {
-	struct ripc__recv_window *w;
+	struct ripc__local_return *w;
 
 	OK(ripc_window_add(ctx, NULL, buf, 1000));
 	RC(-EINVAL, ripc_window_remove(ctx, buf + 1));
 	w = claim(rig.s[0], 10);
 	RC(-EBUSY, ripc_window_remove(ctx, buf));
-	ripc__recv_window_release(ctx, w, false);
+	ripc__local_return_unclaim(ctx, w);
 	OK(ripc_window_remove(ctx, buf));
 	RC(-EINVAL, ripc_window_remove(ctx, buf));
 }
@@ -312,11 +312,11 @@ static void setup(void)
 static void teardown(void)
 {
 	struct ripc__region *region = ripc__memory_find_cap(ctx, buf);
-	struct ripc__recv_window *w;
+	struct ripc__local_return *w;
 
 	/* Regions claimed by the test itself have no operation pending. */
 	if (region)
-		ripc__list_for_each_entry (w, &region->windows, region_link)
+		ripc__list_for_each_entry (w, &region->returns, region_link)
 			w->arriving = false;
 	rig_end(&rig);
 }
