@@ -60,13 +60,9 @@ struct ripc__message *ripc__call_collect(struct ripc__call *call);
 /* Ends a call without waiting for the peer. */
 void ripc__call_end(struct ripc__call *call, int status, const char *why);
 
-/*
- * A long answer of service dest of p to call id begins to arrive. Return: whether the call waits
- * for it: service dest of p may give it, and no other is under way until ripc__call_answer_ends().
- */
-bool ripc__call_answer_begins(struct ripc *ctx, const struct ripc__peer *p, uint64_t dest,
-			      uint64_t id);
-void ripc__call_answer_ends(struct ripc *ctx, uint64_t id);
+/* Whether call id waits for an answer, and service dest of p may give it. */
+bool ripc__call_answer_awaited(struct ripc *ctx, const struct ripc__peer *p, uint64_t dest,
+			       uint64_t id);
 /* The answer of call id arrived from p, with this status. The callee owns m. */
 void ripc__call_reply(struct ripc__message *m, uint64_t id, uint32_t status, struct ripc__peer *p);
 void ripc__call_state_received(struct ripc__lane *lane, uint64_t id, uint64_t state);

@@ -240,23 +240,10 @@ static inline struct ripc__call *find_waiting(struct ripc *ctx, const struct rip
 	return call && call->dest == dest && has_request(call, p) && !call->reply ? call : NULL;
 }
 
-bool ripc__call_answer_begins(struct ripc *ctx, const struct ripc__peer *p, uint64_t dest,
-			      uint64_t id)
+bool ripc__call_answer_awaited(struct ripc *ctx, const struct ripc__peer *p, uint64_t dest,
+			       uint64_t id)
 {
-	struct ripc__call *call = find_waiting(ctx, p, dest, id);
-
-	if (!call || call->answer_arriving)
-		return false;
-	call->answer_arriving = true;
-	return true;
-}
-
-void ripc__call_answer_ends(struct ripc *ctx, uint64_t id)
-{
-	struct ripc__call *call = ripc__call_find(ctx, id);
-
-	if (call)
-		call->answer_arriving = false;
+	return find_waiting(ctx, p, dest, id);
 }
 
 /* The state of a request at p, which has it. */

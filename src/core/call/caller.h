@@ -44,10 +44,9 @@ struct ripc__call {
 	 * it up; -ESHUTDOWN: its service ended; 0: its deadline has passed. free: 0
 	 */
 	int abort_status;
-	bool idempotent;      /* it may be executed more than once */
-	bool repeated;        /* a lost holder may have executed it; free: false */
-	bool listed;          /* m is in a list of core/reliable */
-	bool answer_arriving; /* a long one; free: false */
+	bool idempotent; /* it may be executed more than once */
+	bool repeated;   /* a lost holder may have executed it; free: false */
+	bool listed;     /* m is in a list of core/reliable */
 	/* the word of a state that came while rndv was under way; else 0. free: 0 */
 	uint8_t early_state;
 	/* has the request, or may have it; counted in peer->calls; free: NULL */

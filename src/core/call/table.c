@@ -82,7 +82,7 @@ void ripc__call_release(struct ripc__call *call)
 	}
 	ripc__completion_remove(call->ctx, &r->completion);
 	__atomic_store_n(&r->ctx, NULL, __ATOMIC_RELAXED);
-	r->published = call->repeated = call->answer_arriving = false;
+	r->published = call->repeated = false;
 	call->abort_status = 0;
 	call->early_state = 0;
 	ripc__call_set_state(call, RIPC__CALL_IS_FREE);

@@ -13,16 +13,19 @@ void ripc__attempts_clear(struct ripc__peer *p)
 	ripc__list_free(&p->lists->attempts, struct ripc__attempt, link);
 }
 
+static void attempt_free(struct ripc__attempt *a)
+{
+	ripc__list_del(&a->link);
+	free(a);
+}
+
 void ripc__attempts_clear_tp(struct ripc__peer *p, unsigned tp)
 {
 	struct ripc__attempt *a, *tmp;
 
-	ripc__list_for_each_entry_safe (a, tmp, &p->lists->attempts, link) {
-		if (a->tp != tp)
-			continue;
-		ripc__list_del(&a->link);
-		free(a);
-	}
+	ripc__list_for_each_entry_safe (a, tmp, &p->lists->attempts, link)
+		if (a->tp == tp)
+			attempt_free(a);
 }
 
 void ripc__attempt_add(struct ripc__peer *p, unsigned path_index, unsigned tp, bool same_host,
@@ -32,12 +35,9 @@ void ripc__attempt_add(struct ripc__peer *p, unsigned path_index, unsigned tp, b
 	struct ripc__attempt *a = lists ? malloc(sizeof(*a) + strlen(why) + 1) : NULL;
 	struct ripc__attempt *old, *tmp;
 
-	ripc__list_for_each_entry_safe (old, tmp, &p->lists->attempts, link) {
-		if (old->path_index != path_index)
-			continue;
-		ripc__list_del(&old->link);
-		free(old);
-	}
+	ripc__list_for_each_entry_safe (old, tmp, &p->lists->attempts, link)
+		if (old->path_index == path_index)
+			attempt_free(old);
 	if (!a)
 		return;
 	a->path_index = path_index;

@@ -15,13 +15,9 @@ struct ripc__peer_ops {
 	void (*datagram)(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
 	/* A long message of a call arrived in full. Return: whether a service gets it. */
 	bool (*call_arrived)(struct ripc__message *m);
-	/*
-	 * Whether a call waits for an answer of this service of p. If so, it waits for no other one
-	 * until answer_ends().
-	 */
-	bool (*answer_begins)(struct ripc *ctx, const struct ripc__peer *p, uint64_t source,
-			      uint64_t call);
-	void (*answer_ends)(struct ripc *ctx, uint64_t call);
+	/* Whether a call waits for an answer of this service of p. */
+	bool (*answer_awaited)(struct ripc *ctx, const struct ripc__peer *p, uint64_t source,
+			       uint64_t call);
 	/* Completions. imported is also called for a closed lane. */
 	void (*write_done)(const struct ripc__event *ev);
 	void (*read_done)(const struct ripc__event *ev);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/reliable/message.h"
+#include "base/iov.h"
 #include "wire/bytes.h"
 
 #include <stdlib.h>
@@ -44,13 +45,11 @@ struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, 
 					      const struct ripc__call_words *call,
 					      const struct iovec *items, unsigned nitems)
 {
-	size_t len = RIPC__HEADER_LEN + ripc__call_len(flags) + nitems * 4u;
-	struct ripc__reliable_msg *m;
+	size_t len = RIPC__HEADER_LEN + ripc__call_len(flags) + nitems * 4u +
+		     ripc__iov_len(items, nitems);
+	struct ripc__reliable_msg *m = msg_alloc(ctx, len);
 	uint8_t *p;
 
-	for (unsigned i = 0; i < nitems; i++)
-		len += items[i].iov_len;
-	m = msg_alloc(ctx, len);
 	if (!m)
 		return NULL;
 	m->dest = NULL;
@@ -63,11 +62,7 @@ struct ripc__reliable_msg *ripc__reliable_new(struct ripc *ctx, unsigned flags, 
 	p = m->bytes;
 	for (unsigned i = 0; nitems != 1 && i < nitems; i++, p += 4)
 		ripc__put_le32(p, (uint32_t)items[i].iov_len);
-	for (unsigned i = 0; i < nitems; i++) {
-		if (items[i].iov_len)
-			memcpy(p, items[i].iov_base, items[i].iov_len);
-		p += items[i].iov_len;
-	}
+	ripc__iov_gather(p, items, nitems);
 	return m;
 }
 

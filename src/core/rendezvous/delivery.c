@@ -15,14 +15,25 @@
 
 #include <string.h>
 
-/* Delivers a complete message. Frees r. */
-static void deliver(struct ripc_service *s, struct ripc__rndv *r)
+/*
+ * Frees the struct of a complete message. Return: the message, for its service; NULL: it was for a
+ * call.
+ */
+static struct ripc__message *take_message(struct ripc__rndv *r)
 {
 	struct ripc__message *m = r->message;
+	struct ripc *ctx = r->ctx;
 
 	r->message = NULL;
 	ripc__rndv_free(r);
-	if (m->call_role == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(m))
+	return m->call_role == RIPC__CALL_NONE || ctx->peer_ops->call_arrived(m) ? m : NULL;
+}
+
+static void deliver(struct ripc_service *s, struct ripc__rndv *r)
+{
+	struct ripc__message *m = take_message(r);
+
+	if (m)
 		ripc__service_deliver(s, m);
 }
 
@@ -40,13 +51,11 @@ static void deliver_ready(struct ripc_service *s, struct ripc__peer *p)
 	}
 }
 
-void ripc__rndv_drop_ready(struct ripc_service *s, struct ripc__rndv *r)
+void ripc__rndv_drop_ready(struct ripc__rndv *r)
 {
-	struct ripc__message *m = r->message;
+	struct ripc__message *m = take_message(r);
 
-	r->message = NULL;
-	ripc__rndv_free(r);
-	if (m->call_role == RIPC__CALL_NONE || s->ctx->peer_ops->call_arrived(m))
+	if (m)
 		ripc__message_release(m);
 }
 

@@ -25,7 +25,7 @@ void ripc__rndv_drop(struct ripc__rndv *r, int status);
  * Drops a complete message of a service that ends. The sender of a request has its ACK: it learns
  * that the service has not received it.
  */
-void ripc__rndv_drop_ready(struct ripc_service *s, struct ripc__rndv *r);
+void ripc__rndv_drop_ready(struct ripc__rndv *r);
 /* As ripc__rndv_drop(), after the posted reads and the granted writes have ended. */
 void ripc__rndv_fail(struct ripc__rndv *r, int status);
 

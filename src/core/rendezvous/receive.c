@@ -249,33 +249,19 @@ static bool receive_mapped(struct ripc__lane *lane, struct ripc__flow *flow,
 	return true;
 }
 
-/* Whether a call waits for this answer, and for no other that is under way. */
-static bool is_awaited(struct ripc__rndv *r)
+/* Whether a call waits for this answer, and no other to it is under way from this peer. */
+static bool is_awaited(const struct ripc__rndv *r)
 {
 	uint64_t call = ripc__rndv_answered_call(r);
+	const struct ripc__rndv *other;
 
-	if (call && r->ctx->peer_ops->answer_begins(r->ctx, r->peer, r->message->pub.source, call))
-		r->awaited_by = call;
-	return r->awaited_by;
-}
-
-/*
- * Drops the suspended messages to the same service that the sender has given up: those before the
- * arriving message. A sender repeats its messages in order, so it will not repeat these. Answers
- * to calls have no order: the caller does not pass them.
- */
-static void drop_given_up(const struct ripc__rndv *arriving)
-{
-	struct ripc__rndv *r;
-again:
-	ripc__list_for_each_entry (r, &arriving->peer->lists->rndvs, peer_link) {
-		if (r->id == arriving->id)
-			return;
-		if (r->state == RIPC__RNDV_SUSPENDED && r->service == arriving->service) {
-			ripc__rndv_drop(r, 0);
-			goto again;
-		}
-	}
+	if (!call ||
+	    !r->ctx->peer_ops->answer_awaited(r->ctx, r->peer, r->message->pub.source, call))
+		return false;
+	ripc__list_for_each_entry (other, &r->peer->lists->rndvs, peer_link)
+		if (other->awaited && ripc__rndv_answered_call(other) == call)
+			return false;
+	return true;
 }
 
 static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struct ripc_service *s,
@@ -319,8 +305,9 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 		ripc__message_set_call(
 			m, h->flags & RIPC__F_CALL ? RIPC__CALL_REQUEST_ARRIVING : RIPC__CALL_REPLY,
 			h->call, (uint32_t)h->call_word, lane->peer);
+	/* Answers to calls have no order. */
 	if (!ripc__rndv_is_answer(r))
-		drop_given_up(r);
+		ripc__rndv_drop_suspended(r->peer, UINT64_MAX, r);
 	rc = rndv_insert(r);
 	if (!rc)
 		rc = items_decode(r, h, &transfers);
@@ -346,6 +333,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 		/*
 		 * The application may receive nothing before its call ends, so no room would come.
 		 */
+		r->awaited = true;
 		ripc__rndv_start(r);
 	} else {
 		ripc__rndv_wait(r);
@@ -384,7 +372,7 @@ void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 	} else {
 		ripc__dedup_advance(p, below);
 		/* The sender has given them up since. */
-		ripc__rndv_drop_suspended(p, p->dedup_base);
+		ripc__rndv_drop_suspended(p, p->dedup_base, NULL);
 		if (ripc__dedup_seen(p, id)) {
 			/* A repetition over a new lane: the ACK was lost with the old one. */
 			ctx->stats.duplicates++;

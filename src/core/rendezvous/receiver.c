@@ -82,17 +82,9 @@ void ripc__rndv_release(struct ripc__rndv *r)
 	}
 }
 
-static void answer_ends(struct ripc__rndv *r)
-{
-	if (r->awaited_by)
-		r->ctx->peer_ops->answer_ends(r->ctx, r->awaited_by);
-	r->awaited_by = 0;
-}
-
 void ripc__rndv_free(struct ripc__rndv *r)
 {
 	ripc__rndv_count(r, RIPC__RNDV_UNCOUNTED);
-	answer_ends(r);
 	ripc__list_del(&r->link);
 	ripc__list_del(&r->peer_link);
 	ripc__list_del(&r->lane_link);
@@ -380,12 +372,16 @@ void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id)
 
 /* ---- end of lanes, peers and services ---- */
 
-void ripc__rndv_drop_suspended(struct ripc__peer *p, uint64_t below)
+void ripc__rndv_drop_suspended(struct ripc__peer *p, uint64_t below,
+			       const struct ripc__rndv *arriving)
 {
 	struct ripc__rndv *r;
 again:
 	ripc__list_for_each_entry (r, &p->lists->rndvs, peer_link) {
-		if (r->state == RIPC__RNDV_SUSPENDED && r->id < below) {
+		if (arriving && r->id == arriving->id)
+			return;
+		if (r->state == RIPC__RNDV_SUSPENDED && r->id < below &&
+		    (!arriving || r->service == arriving->service)) {
 			/* The drop may deliver others. */
 			ripc__rndv_drop(r, 0);
 			goto again;
@@ -440,7 +436,7 @@ void ripc__rndv_lane_gone(struct ripc__lane *lane)
 		ripc__rndv_count(r, RIPC__RNDV_UNCOUNTED);
 		r->lane = NULL;
 		ripc__rndv_set_state(r, RIPC__RNDV_SUSPENDED);
-		answer_ends(r);
+		r->awaited = false;
 		r->message->flow = NULL;
 	}
 	ripc__mappings_free(&maps);
@@ -464,7 +460,7 @@ bool ripc__rndv_peer_gone(struct ripc__peer *peer)
 
 	ripc__list_for_each_entry (r, &peer->lists->rndvs, peer_link)
 		overtaken |= r->state == RIPC__RNDV_READY;
-	ripc__rndv_drop_suspended(peer, UINT64_MAX);
+	ripc__rndv_drop_suspended(peer, UINT64_MAX, NULL);
 	return overtaken;
 }
 
@@ -481,7 +477,7 @@ void ripc__rndv_service_gone(struct ripc_service *s)
 		if (r->state == RIPC__RNDV_READY) {
 			s->ctx->stats.dropped_unread++;
 			s->stats.dropped_unread++;
-			ripc__rndv_drop_ready(s, r);
+			ripc__rndv_drop_ready(r);
 		} else if (r->reads || r->granted) {
 			/*
 			 * Revoking a grant during a write would fail the lane for all services:

@@ -63,20 +63,20 @@ struct ripc__rndv {
 	struct ripc__peer *peer;
 	/* set in WAITING and TRANSFER, and in DRAINING while reads are posted */
 	struct ripc__lane *lane;
-	uint64_t id;         /* the sender's request id */
-	uint64_t awaited_by; /* the call that waits for this answer alone: answer_ends(); or 0 */
-	uint64_t started_ns; /* TRANSFER: since then */
+	uint64_t id;                 /* the sender's request id */
+	uint64_t started_ns;         /* TRANSFER: since then */
 	enum ripc__rndv_state state; /* ripc__rndv_set_state() */
 	int status;                  /* reason for DRAINING */
 	bool granted;                /* the sender writes some items, and FIN has not arrived */
 	enum ripc__rndv_count counted : 8; /* ripc__rndv_count() */
-	bool ack_requested;                /* its ACK does not wait for RELEASE */
-	bool standing_stays;               /* the standing buffers that it came in stay granted */
-	unsigned reads;                    /* posted and not completed */
-	unsigned next;                     /* item whose reads are posted next */
-	uint64_t bytes;                    /* payload of all items, */
-	uint64_t memory_bytes;             /* and of those that are not mapped */
-	struct ripc__message *message;     /* the message to deliver */
+	bool awaited;                  /* an answer that started at once: its call waits for it */
+	bool ack_requested;            /* its ACK does not wait for RELEASE */
+	bool standing_stays;           /* the standing buffers that it came in stay granted */
+	unsigned reads;                /* posted and not completed */
+	unsigned next;                 /* item whose reads are posted next */
+	uint64_t bytes;                /* payload of all items, */
+	uint64_t memory_bytes;         /* and of those that are not mapped */
+	struct ripc__message *message; /* the message to deliver */
 	unsigned nitems;
 	struct ripc__rndv_item items[];
 };
@@ -103,8 +103,13 @@ static inline uint64_t ripc__rndv_ack_word(const struct ripc__rndv *r)
 }
 
 void ripc__rndv_set_state(struct ripc__rndv *r, enum ripc__rndv_state to);
-/* Drops the suspended messages of a peer with ids below this one: those behind wait for them. */
-void ripc__rndv_drop_suspended(struct ripc__peer *p, uint64_t below);
+/*
+ * Drops the suspended messages of a peer that it has given up: those with ids below this one.
+ * arriving: those to the same service before it alone, because a sender repeats its messages in
+ * order; or NULL.
+ */
+void ripc__rndv_drop_suspended(struct ripc__peer *p, uint64_t below,
+			       const struct ripc__rndv *arriving);
 void ripc__rndv_fin(struct ripc__lane *lane, uint64_t id);
 void ripc__rndv_cancel(struct ripc__lane *lane, uint64_t id);
 /*
