@@ -27,7 +27,6 @@ libripc_internal_la_SOURCES += src/core/rendezvous/arriving.c src/core/rendezvou
 	src/core/rendezvous/withdrawn.c src/core/rendezvous/withdrawn.h \
 	src/core/rendezvous/immediate.c src/core/rendezvous/immediate.h \
 	src/core/rendezvous/prepared.c src/core/rendezvous/prepared.h \
-	src/core/rendezvous/replenish.c src/core/rendezvous/replenish.h \
 	src/core/memory/standing.c src/core/memory/standing.h \
 	src/core/rendezvous/receive.c src/core/rendezvous/receive.h \
 	src/core/rendezvous/receiver.c src/core/rendezvous/receiver.h \
@@ -63,7 +62,7 @@ libripc_internal_la_SOURCES += src/core/memory/app_buffer.c src/core/memory/boun
 	src/core/memory/mapped.h src/core/memory/memory.c src/core/memory/memory_object.c \
 	src/core/memory/memory_object.h src/core/memory/message.c src/core/memory/message.h \
 	src/core/memory/ops.h src/core/memory/pool.c \
-	src/core/memory/receive_window.c src/core/memory/region.c src/core/memory/region.h \
+	src/core/memory/receive_window.c src/core/memory/region.c \
 	src/core/memory/remote_returns.c src/core/memory/remote_returns.h
 libripc_internal_la_SOURCES += src/core/service/items.c src/core/service/items.h \
 	src/core/service/message.h src/core/service/service.c src/core/service/service.h

@@ -99,7 +99,7 @@ tests_core_message_test_dispatch_SOURCES = tests/core/message/test_dispatch.c $(
 check_PROGRAMS += tests/core/peer/test_path
 check_PROGRAMS += tests/core/peer/test_peer
 check_PROGRAMS += tests/core/rendezvous/test_dedup
-check_PROGRAMS += tests/core/rendezvous/test_replenish
+check_PROGRAMS += tests/core/memory/test_standing_grant
 check_PROGRAMS += tests/core/rendezvous/test_withdrawn
 check_PROGRAMS += tests/core/rendezvous/test_immediate
 # FAST_MESSAGES defines the rig of its programs, too.

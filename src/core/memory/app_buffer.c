@@ -2,7 +2,6 @@
 /* Buffers that the application holds: allocation, free, resize, end of registration. */
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
-#include "core/memory/region.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 #include "core/progress/context.h"

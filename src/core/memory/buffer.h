@@ -385,4 +385,21 @@ int ripc__buf_unregister(struct ripc *ctx, void *base);
 int ripc__window_add(struct ripc *ctx, struct ripc_service *service, void *base, size_t len);
 int ripc__window_remove(struct ripc *ctx, void *base);
 
+/* ---- for core/memory: the table of all memory of a context, by address ---- */
+
+/* A region that is not in the table, with empty lists. Return: NULL: out of memory. */
+struct ripc__region *ripc__regions_new(struct ripc *ctx);
+/* Both count its bytes, unless they are a peer's. Return: 0 or -ENOMEM. */
+int ripc__regions_insert(struct ripc *ctx, struct ripc__region *r);
+void ripc__regions_remove(struct ripc *ctx, struct ripc__region *r);
+/* A region of this memory, in the table. Return: NULL: out of memory. */
+struct ripc__region *ripc__regions_add(struct ripc *ctx, void *base, size_t len,
+				       enum ripc__region_state state);
+/* Ends its cached registrations: those in use end with their last user. */
+void ripc__cached_mrs_drop(struct ripc *ctx, struct ripc__region *r);
+/* Unmaps or frees the memory of a region of the pool or of a peer. */
+void ripc__pool_unmap(struct ripc *ctx, struct ripc__region *r);
+/* Ends a region of the pool, which is not in the cache, or of a peer. Nothing uses it. */
+void ripc__region_destroy(struct ripc *ctx, struct ripc__region *r);
+
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "core/memory/buffer.h"
-#include "core/memory/region.h"
 
 #include <stdlib.h>
 

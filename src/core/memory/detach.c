@@ -3,7 +3,7 @@
 #include "core/memory/detach.h"
 #include "base/copy.h"
 #include "core/memory/memory_object.h"
-#include "core/memory/region.h"
+#include "core/memory/buffer.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 

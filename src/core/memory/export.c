@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Mapped zero copy: the sender's side. Contract in mapped.h. */
 #include "core/memory/mapped.h"
-#include "core/memory/region.h"
+#include "core/memory/buffer.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
 

@@ -2,7 +2,7 @@
 /* Mapped zero copy: the receiver's side. Contract in mapped.h. */
 #include "core/memory/mapped.h"
 #include "core/memory/memory_object.h"
-#include "core/memory/region.h"
+#include "core/memory/buffer.h"
 #include "core/peer/lane.h"
 
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 #include "base/host.h"
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
-#include "core/memory/region.h"
 
 #include <stdlib.h>
 

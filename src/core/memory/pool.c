@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "core/memory/mapped.h"
 #include "core/memory/memory_object.h"
-#include "core/memory/region.h"
+#include "core/memory/buffer.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

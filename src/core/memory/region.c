@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "core/memory/region.h"
+#include "core/memory/buffer.h"
 #include "core/memory/ops.h"
 #include "core/service/message.h"
 #include "wire/header.h"

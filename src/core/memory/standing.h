@@ -17,10 +17,13 @@
 #define RIPC__STANDING_LANE_MAX (512u << 10) /* bytes granted to one peer over one lane */
 #define RIPC__STANDING_CTX_MAX  (32u << 20)  /* bytes granted to all peers of a context */
 
-/* Whether buffers can be granted over the lane. */
-bool ripc__standing_possible(const struct ripc__lane *lane);
-/* A new buffer of len bytes, exposed to the peer. Return: NULL: no memory, or at a bound. */
-struct ripc__local_return *ripc__standing_new(struct ripc__flow *flow, size_t len);
+/*
+ * An item of this length arrived in a LONG, not inline: a peer that sends medium items gets buffers
+ * for the next ones.
+ */
+void ripc__standing_replenish(struct ripc__flow *flow, uint64_t len);
+/* Whether a bounce buffer that was used stays granted, as the service is read. */
+bool ripc__standing_stays(const struct ripc__flow *flow);
 /*
  * The buffer of the lane whose id has these lower bits (RIPC__IMM_BUFFER_MASK), which no other one
  * of the lane has; or NULL.

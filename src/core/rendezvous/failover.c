@@ -2,7 +2,7 @@
 #include "core/rendezvous/failover.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
-#include "core/memory/region.h"
+#include "core/memory/buffer.h"
 #include "core/rendezvous/request.h"
 #include "core/rendezvous/selection.h"
 

@@ -13,7 +13,6 @@
 #include "core/rendezvous/dedup.h"
 #include "core/rendezvous/delivery.h"
 #include "core/rendezvous/receiver.h"
-#include "core/rendezvous/replenish.h"
 #include "core/service/service.h"
 
 #include <stdlib.h>

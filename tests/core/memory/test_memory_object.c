@@ -4,7 +4,7 @@
 #include "core/rig.h"
 
 #include "core/memory/memory_object.h"
-#include "core/memory/region.h"
+#include "core/memory/buffer.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -4,7 +4,7 @@
  */
 #include "core/rig.h"
 
-#include "core/memory/region.h"
+#include "core/memory/buffer.h"
 
 #include <sys/mman.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Standing grants: the length and the number of the buffers that a peer is granted. */
-#include "core/rendezvous/replenish.h"
 #include "core/memory/standing.h"
 #include "core/rig.h"
 
@@ -114,7 +113,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("core/rendezvous/replenish");
+	Suite *suite = suite_create("core/memory/standing_grant");
 	TCase *tc = tcase_create("replenish");
 
 	test_seed();
@@ -123,5 +122,5 @@ int main(void)
 	tcase_add_loop_test(tc, replenish__half_used, 0, 2);
 	tcase_add_loop_test(tc, replenish__unread, 0, 2);
 	suite_add_tcase(suite, tc);
-	return test_main("core/rendezvous/replenish", suite);
+	return test_main("core/memory/standing_grant", suite);
 }
