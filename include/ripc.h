@@ -91,7 +91,8 @@ enum ripc_flags {
 enum ripc_event {
 	/** No event: the message was sent by a service. */
 	RIPC_EVENT_NONE = 0,
-	/** The context that held the service was closed, died, or cannot be reached. */
+	/** The context that held the service was closed, died, cannot be reached, or could not
+	 *  reach this context and gave it up. */
 	RIPC_EVENT_DIED = 1,
 	/** The context that held the service lives, but has closed it, or another context has taken
 	 *  it over. */
@@ -1190,8 +1191,10 @@ int ripc_receive(struct ripc_service *service, struct ripc_message **message, in
  * The watch ends with its event. To go on, call ripc_watch() again: it watches the present holder.
  * Each call gives one event. A holder that does not answer is lost after peer_timeout_ms; so is one
  * that the resolver names, but to which no connection comes up. A holder that was lost because the
- * network is split may be alive, and send further messages when the network heals. A service that
- * its holder closes and registers again while the connection to it is lost gives no event.
+ * network is split may be alive, and send further messages when the network heals. If it watches a
+ * service of this context, it then gets an event, too, even if it did not miss this context. A
+ * service that its holder closes and registers again while the connection to it is lost gives no
+ * event.
  *
  * Return: 0, or a negative errno (-EINVAL, -ENOMEM, -ESHUTDOWN as ripc_send_short()).
  */

@@ -114,6 +114,7 @@ static void dedup_lost(struct ripc *ctx, struct ripc__peer *p)
 	ripc__reliable_unknown(ctx, p,
 			       "the lane was lost and the peer has lost its record of messages");
 	ripc__calls_peer_lost(ctx, p, "the peer has lost its record of the request");
+	ripc__watch_peer_gave_up(p, "the peer could not reach this context, and gave it up");
 	/* Its own messages that were cut short, too, probably: it does not repeat them. */
 	if (ripc__rndv_peer_gone(p)) {
 		ripc__peer_new_epoch(ctx, p);
@@ -184,9 +185,11 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p, const char 
 	ripc__requests_unknown(p, text);
 	/*
 	 * Its calls here are dropped: if it comes back it has to know. It must not repeat messages
-	 * that later ones have overtaken.
+	 * that later ones have overtaken. Services that watch it get its end reported: so must
+	 * services of it that watch this context.
 	 */
-	if (overtaken || p->reliable_unacked || !ripc__list_empty(&p->lists->served) || p->answers)
+	if (overtaken || p->reliable_unacked || !ripc__list_empty(&p->lists->served) ||
+	    p->answers || !ripc__list_empty(&p->lists->watches))
 		ripc__peer_new_epoch(ctx, p);
 	ripc__reliable_unknown(ctx, p, text);
 	ripc__calls_peer_lost(ctx, p, text);

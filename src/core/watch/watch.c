@@ -148,14 +148,20 @@ static void holder_unreachable(struct ripc *ctx, struct watch *w, const struct r
 	}
 }
 
-void ripc__watch_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why)
+void ripc__watch_peer_gave_up(struct ripc__peer *p, const char *why)
 {
-	struct ripc__dest *d;
-	struct watch *w, *tmp;
 	struct ripc__list *n;
 
 	while ((n = ripc__list_first(&p->lists->watches)))
 		watch_end(ripc__list_entry(n, struct watch, link), RIPC_EVENT_DIED, p, why);
+}
+
+void ripc__watch_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why)
+{
+	struct ripc__dest *d;
+	struct watch *w, *tmp;
+
+	ripc__watch_peer_gave_up(p, why);
 	ripc__list_for_each_entry (d, &p->lists->dests, link)
 		ripc__list_for_each_entry_safe (w, tmp, &d->watches, link)
 			holder_unreachable(ctx, w, p, why);

@@ -9,6 +9,7 @@
  *      WATCHING -- lane lost, and up again: WATCH
  *      WATCHING -- WATCH_END --> RIPC_EVENT_MOVED
  *      WATCHING -- no address of the peer answers --> RIPC_EVENT_DIED
+ *      WATCHING -- next lane, new epoch: the peer has given this context up --> RIPC_EVENT_DIED
  *
  * A watch ends with its event. The event follows the messages of the peer. The holder sends
  * WATCH_END after them on the same lane, and a peer counts as lost only when all its messages are
@@ -39,6 +40,8 @@ void ripc__watch_received(struct ripc__lane *lane, uint64_t id);
  */
 void ripc__watchers_notify(struct ripc *ctx, uint64_t id);
 void ripc__watch_ended(struct ripc__lane *lane, uint64_t id);
+/* The peer has a new epoch: it has given this context up, and perhaps reported its end. */
+void ripc__watch_peer_gave_up(struct ripc__peer *p, const char *why);
 void ripc__watch_peer_lost(struct ripc *ctx, struct ripc__peer *p, const char *why);
 /* Searches for addresses of the peer: resolves its services that are watched. */
 void ripc__watches_resolve(struct ripc *ctx, struct ripc__peer *p);

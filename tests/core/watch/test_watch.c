@@ -292,6 +292,33 @@ START_TEST(watch__holder_connected_itself)
 }
 END_TEST
 
+/*
+ * Both watch each other. One has a shorter limit, and gives the other one up before the network
+ * heals: that one learns it, although it could wait longer.
+ */
+START_TEST(watch__holder_gave_up)
+{
+	unsigned hasty = rig_open(&rig, "peer_timeout_ms=500");
+
+	OK(ripc_watch(rig.s[0], RIG_ID(hasty)));
+	OK(ripc_watch(rig.s[hasty], RIG_ID(0)));
+	rig_run(&rig, 1000);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, hasty), true);
+	rig_run(&rig, 1200);
+	expect_event(hasty, RIPC_EVENT_DIED, RIG_ID(0), rig_instance(&rig, 0));
+	rig_expect_none(&rig, 0);
+	ripc__sim_partition(rig.net, rig_instance(&rig, 0), rig_instance(&rig, hasty), false);
+	rig_run(&rig, 10000);
+	expect_event(0, RIPC_EVENT_DIED, RIG_ID(hasty), rig_instance(&rig, hasty));
+	/* The next watches find it alive. */
+	OK(ripc_watch(rig.s[0], RIG_ID(hasty)));
+	OK(ripc_watch(rig.s[hasty], RIG_ID(0)));
+	rig_run(&rig, 10000);
+	rig_expect_none(&rig, 0);
+	rig_expect_none(&rig, hasty);
+}
+END_TEST
+
 void *__real_malloc(size_t len);
 void *__real_calloc(size_t n, size_t len);
 void *__wrap_malloc(size_t len);
@@ -374,6 +401,7 @@ int main(void)
 	tcase_add_test(tc, watch__moved_report_lost);
 	tcase_add_test(tc, watch__holder_unreachable);
 	tcase_add_test(tc, watch__holder_connected_itself);
+	tcase_add_test(tc, watch__holder_gave_up);
 	tcase_add_test(tc, watch__without_memory);
 	tcase_add_test(tc, watch__bad_arguments);
 	suite_add_tcase(s, tc);
