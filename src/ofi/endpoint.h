@@ -155,6 +155,13 @@ ssize_t ofi_send_start(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
 int ofi_send_post(struct ofi_send *s);
 /* A peer asks for the contents of an RTS. It may have come from the process before, or ended. */
 void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_envelope *e);
+/*
+ * Refuses contents: those of a send, towards the data service of its receiver; those of an RTS,
+ * towards the main service of its sender.
+ */
+void ofi_abort_post(struct ofi_ep *ep, uint64_t service, uint64_t id);
+/* The peer has refused the contents of an RTS. */
+void ofi_send_refused(struct ofi_peer *p, uint64_t id);
 /* Ends a send and frees it; it is in no list. error: 0 or positive. */
 void ofi_send_end(struct ofi_send *s, int error);
 /* Return: whether a queued send with this context was cancelled. */

@@ -204,6 +204,9 @@ static void end_recvs(struct ofi_peer *p, int error)
 	}
 	DL_FOREACH_SAFE (p->to_grant, r, tmp) {
 		DL_DELETE(p->to_grant, r);
+		/* The peer may be alive. */
+		if (error)
+			ofi_abort_post(p->ep, p->service, r->send_id);
 		end_recv(r, error);
 	}
 	DL_FOREACH_SAFE (p->granted, r, tmp) {
@@ -219,7 +222,15 @@ void ofi_peer_end(struct ofi_peer *p, int error)
 	deactivate(p);
 }
 
-/* Of a lost peer, once the delay is over. */
+/* If it is due. Return: as ofi_peer_post(). */
+static int post_credit(struct ofi_peer *p)
+{
+	struct ofi_envelope e = {.kind = OFI_CREDIT, .flags = OFI_F_CREDIT};
+
+	return ofi_peer_credit_due(p, 4) ? ofi_peer_post(p, &e, NULL, 0, 0, false) : 0;
+}
+
+/* Of a lost peer, once the delay is over. It may be alive, and go on to send. */
 static void end_operations(struct ofi_peer *p)
 {
 	if (ofi_deadline_ms(0) < p->end_ms) {
@@ -227,6 +238,8 @@ static void end_operations(struct ofi_peer *p)
 		return;
 	}
 	ofi_peer_end(p, p->lost);
+	if (post_credit(p) == -EAGAIN)
+		activate(p);
 }
 
 void ofi_peer_push(struct ofi_peer *p)
@@ -244,11 +257,8 @@ void ofi_peer_push(struct ofi_peer *p)
 		while (!rc && p->queue)
 			rc = ofi_send_post(p->queue);
 	}
-	if (!rc && ofi_peer_credit_due(p, 4)) {
-		struct ofi_envelope e = {.kind = OFI_CREDIT, .flags = OFI_F_CREDIT};
-
-		rc = ofi_peer_post(p, &e, NULL, 0, 0, false);
-	}
+	if (!rc)
+		rc = post_credit(p);
 	if (rc && rc != -EAGAIN)
 		ofi_peer_lose(p, -rc, ripc_error_detail());
 	if (p->lost || p->queue || p->to_grant || ofi_peer_credit_due(p, 4))
@@ -279,7 +289,7 @@ void ofi_peer_matched(struct ofi_peer *p, size_t bytes)
 {
 	p->matched_messages++;
 	p->matched_bytes += (uint32_t)bytes;
-	if (ofi_peer_credit_due(p, 4) && !p->lost)
+	if (ofi_peer_credit_due(p, 4))
 		activate(p);
 }
 

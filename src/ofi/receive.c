@@ -143,6 +143,8 @@ static void take_message(struct ofi_recv *r, struct ofi_message *m)
 	if (!is_old)
 		count_matched(p, &m->e);
 	if (r->discard && (p->lost || is_old || m->e.kind == OFI_EAGER)) {
+		if (m->e.kind == OFI_RTS)
+			ofi_abort_post(p->ep, p->service, m->e.id);
 		ofi_recv_end(r, 0);
 	} else if (is_old && m->e.kind != OFI_EAGER) {
 		ofi_recv_end(r, FI_EIO);
@@ -482,6 +484,9 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 		break;
 	case OFI_CTS:
 		ofi_send_cts(ep, m->source, &e);
+		break;
+	case OFI_ABORT:
+		ofi_send_refused(p, e.id);
 		break;
 	default:
 		break;

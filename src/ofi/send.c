@@ -149,7 +149,7 @@ static void abort_done(struct ofi_request *request, int status)
 	free(container_of(request, struct abort_request, request));
 }
 
-static void post_abort(struct ofi_ep *ep, uint64_t data_service, uint64_t id)
+void ofi_abort_post(struct ofi_ep *ep, uint64_t service, uint64_t id)
 {
 	const struct ofi_envelope e = {.kind = OFI_ABORT, .flags = OFI_F_ID, .id = id};
 	struct abort_request *r = calloc(1, sizeof(*r));
@@ -160,7 +160,7 @@ static void post_abort(struct ofi_ep *ep, uint64_t data_service, uint64_t id)
 	items[0] = (struct iovec){r->bytes, ofi_envelope_put(r->bytes, &e)};
 	r->request.done = abort_done;
 	r->request.count = &ep->requests;
-	if (ofi_request_start(ep->domain, &r->request, ep->main, data_service, items, 2, NULL))
+	if (ofi_request_start(ep->domain, &r->request, ep->main, service, items, 2, NULL))
 		free(r);
 }
 
@@ -184,7 +184,7 @@ static void contents_done(struct ofi_request *request, int status)
 			ofi_peer_push(p);
 			return;
 		}
-		post_abort(s->ep, s->data_service, s->id);
+		ofi_abort_post(s->ep, s->data_service, s->id);
 	}
 	ofi_send_end(s, -status);
 }
@@ -202,7 +202,7 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 			"service %" PRIu64 " asks for a message that is not offered to it\n",
 			data_service);
 		if (e->len)
-			post_abort(ep, data_service, e->id);
+			ofi_abort_post(ep, data_service, e->id);
 		return;
 	}
 	HASH_DEL(ep->sends, s);
@@ -218,6 +218,18 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 	rc = ofi_request_start(ep->domain, &s->request, ep->main, data_service, iov, n, NULL);
 	if (rc)
 		contents_done(&s->request, rc);
+}
+
+void ofi_send_refused(struct ofi_peer *p, uint64_t id)
+{
+	struct ofi_ep *ep = p->ep;
+	struct ofi_send *s;
+
+	HASH_FIND(hh, ep->sends, &id, sizeof(id), s);
+	if (!s || s->peer != p)
+		return;
+	HASH_DEL(ep->sends, s);
+	ofi_send_end(s, FI_EIO);
 }
 
 /* ---- the start ---- */

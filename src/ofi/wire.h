@@ -10,6 +10,7 @@
  *   main <------------------------------ CTS -- data    matched; it may carry a return buffer
  *   main -- contents, at most CTS.len ----> data    in the order in which the CTS were received
  *   main -- ABORT, empty item ------------> data    in place of contents that cannot be sent
+ *   main <------------ ABORT, empty item -- main    in place of a CTS: the sender is lost here
  *   main -- CREDIT ----------------------> main    messages taken from the peer were matched
  *
  * All but the contents begin with an envelope. EAGER, PART, RTS and CREDIT are reliable short

@@ -10,7 +10,7 @@ tests_ofi_test_matching_LDADD = libtests.la $(CHECK_LIBS)
 OFI_CPPFLAGS = $(AM_CPPFLAGS) $(LIBFABRIC_CFLAGS)
 OFI_LDADD = libtests.la $(CHECK_LIBS) $(LIBFABRIC_LIBS)
 ofi_tests += tests/ofi/test_info tests/ofi/test_endpoint tests/ofi/test_flow tests/ofi/test_parts \
-	tests/ofi/test_queues tests/ofi/test_random tests/ofi/test_restart
+	tests/ofi/test_peer tests/ofi/test_queues tests/ofi/test_random tests/ofi/test_restart
 check_PROGRAMS += $(ofi_tests)
 tests_ofi_test_info_SOURCES = tests/ofi/test_info.c tests/ofi/side.c tests/ofi/side.h
 tests_ofi_test_info_CPPFLAGS = $(OFI_CPPFLAGS)
@@ -24,6 +24,9 @@ tests_ofi_test_flow_LDADD = $(OFI_LDADD)
 tests_ofi_test_parts_SOURCES = tests/ofi/test_parts.c tests/ofi/side.c tests/ofi/side.h
 tests_ofi_test_parts_CPPFLAGS = $(OFI_CPPFLAGS)
 tests_ofi_test_parts_LDADD = $(OFI_LDADD)
+tests_ofi_test_peer_SOURCES = tests/ofi/test_peer.c tests/ofi/side.c tests/ofi/side.h
+tests_ofi_test_peer_CPPFLAGS = $(OFI_CPPFLAGS)
+tests_ofi_test_peer_LDADD = $(OFI_LDADD)
 tests_ofi_test_queues_SOURCES = tests/ofi/test_queues.c tests/ofi/side.c tests/ofi/side.h
 tests_ofi_test_queues_CPPFLAGS = $(OFI_CPPFLAGS)
 tests_ofi_test_queues_LDADD = $(OFI_LDADD)
