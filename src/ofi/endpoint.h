@@ -48,7 +48,7 @@ struct ofi_ep {
  *   QUEUED -- EAGER posted, and PART until nothing is left --> complete
  *   QUEUED -- RTS posted --> WAITING -- CTS --> SENDING -- delivered --> complete
  *
- * A QUEUED one is in peer->queue, a WAITING one in ep->sends.
+ * A QUEUED one is in peer->queue, a WAITING one in ep->sends, a SENDING one in peer->sending.
  */
 struct ofi_send {
 	struct ofi_request request; /* first member */

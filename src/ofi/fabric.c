@@ -21,14 +21,25 @@ int ofi_request_start(struct ofi_domain *d, struct ofi_request *r, struct ripc_s
 		.return_buffers = return_buffer,
 		.data = r,
 	};
-	struct ripc_request *handle;
-	int rc = ripc_send_async(from, dest, items, nitems, &options, &handle);
+	int rc = ripc_send_async(from, dest, items, nitems, &options, &r->handle);
 
 	if (!rc) {
 		d->requests++;
 		++*r->count;
 	}
 	return rc;
+}
+
+static void request_ended(struct ofi_domain *d, struct ofi_request *r)
+{
+	d->requests--;
+	--*r->count;
+}
+
+int ofi_request_cancel(struct ofi_domain *d, struct ofi_request *r)
+{
+	request_ended(d, r);
+	return ripc_request_cancel(&r->handle, 0);
 }
 
 void ofi_requests_reap(struct ofi_domain *d)
@@ -42,8 +53,7 @@ void ofi_requests_reap(struct ofi_domain *d)
 		if (c.kind != RIPC_COMPLETION_REQUEST)
 			continue;
 		r = c.data;
-		d->requests--;
-		--*r->count;
+		request_ended(d, r);
 		r->done(r, ripc_request_wait(&c.request, 0));
 	}
 }

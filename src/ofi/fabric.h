@@ -35,6 +35,7 @@ struct ofi_domain {
 /* A long send under way. Embedded in what it belongs to. */
 struct ofi_request {
 	unsigned *count; /* of those under way, of its endpoint */
+	struct ripc_request *handle;
 	/* The request is done: status as of ripc_send_long(). Lock held. */
 	void (*done)(struct ofi_request *r, int status);
 };
@@ -60,6 +61,8 @@ int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 int ofi_request_start(struct ofi_domain *d, struct ofi_request *r, struct ripc_service *from,
 		      uint64_t dest, const struct iovec *items, unsigned nitems,
 		      const struct iovec *return_buffer);
+/* Ends a request at once, without a call of done(). Lock held. Return: 0: it was delivered. */
+int ofi_request_cancel(struct ofi_domain *d, struct ofi_request *r);
 /* Calls done() of the requests that are done. Lock held. */
 void ofi_requests_reap(struct ofi_domain *d);
 

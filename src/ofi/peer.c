@@ -183,6 +183,15 @@ static void end_sends(struct ofi_peer *p, int error)
 		s->notify = error;
 		ofi_send_end(s, error);
 	}
+	/* Contents wait for the next holder of the data service. ep_close() ends them later. */
+	while (error && p->sending) {
+		int rc;
+
+		s = p->sending;
+		rc = ofi_request_cancel(p->ep->domain, &s->request);
+		DL_DELETE(p->sending, s);
+		ofi_send_end(s, rc ? error : 0);
+	}
 }
 
 static void end_recv(struct ofi_recv *r, int error)

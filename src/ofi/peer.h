@@ -55,6 +55,7 @@ struct ofi_peer {
 	bool shared;               /* of the first one: there are others */
 	unsigned ndirect;          /* return buffers in granted */
 	struct ofi_send *queue;    /* to be posted, in order */
+	struct ofi_send *sending;  /* their contents are under way */
 	struct ofi_recv *to_grant; /* CTS to be posted, in order */
 	struct ofi_recv *granted;  /* contents expected, in order */
 	struct ofi_parts parts;

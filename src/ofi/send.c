@@ -169,6 +169,7 @@ static void contents_done(struct ofi_request *request, int status)
 	struct ofi_send *s = container_of(request, struct ofi_send, request);
 	struct ofi_peer *p = s->peer;
 
+	DL_DELETE(p->sending, s);
 	if (s->ep->closing) {
 		s->notify = false;
 		status = 0;
@@ -211,6 +212,7 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 		return;
 	}
 	n = ofi_slice(s->iov, s->niov, 0, e->len, iov);
+	DL_APPEND(s->peer->sending, s);
 	s->life = s->peer->life;
 	s->data_service = data_service;
 	s->request.done = contents_done;

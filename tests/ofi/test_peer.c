@@ -146,11 +146,16 @@ static void await_b(void)
 	ck_assert_int_eq(c, 'p');
 }
 
-/* b does not run until a send to it has ended with an error here. */
-static void lose_b(void)
+static void stop_b(void)
 {
 	ck_assert_int_eq(kill(b, SIGSTOP), 0);
 	ck_assert_int_eq(waitpid(b, NULL, WUNTRACED), b);
+}
+
+/* b does not run until a send to it has ended with an error here. */
+static void lose_b(void)
+{
+	stop_b();
 	ck_assert_ptr_eq(side_wait_error(&a, NULL).op_context, out);
 	ck_assert_int_eq(kill(b, SIGCONT), 0);
 }
@@ -178,6 +183,16 @@ static void send_to_b(uint64_t tag)
 	await_b();
 }
 
+/* There is a long message to each side, and b has asked for the contents of its one. */
+static void post_both(void)
+{
+	command_b('s');
+	AWAIT(has_arrived(1));
+	send_to_b(2);
+	command_b('r');
+	await_b();
+}
+
 /* Its message is here, and is not received. */
 START_TEST(send_of_the_peer__ends)
 {
@@ -198,8 +213,7 @@ START_TEST(send_of_the_peer__ends_without_own_long_sends)
 	command_b('s');
 	AWAIT(has_arrived(1));
 	await_b();
-	ck_assert_int_eq(kill(b, SIGSTOP), 0);
-	ck_assert_int_eq(waitpid(b, NULL, WUNTRACED), b);
+	stop_b();
 	/* Short messages are complete at once; the window of reliable ones is full later. */
 	for (unsigned i = 0; i < 2000; i++)
 		ck_assert_int_eq(fi_tsend(a.ep, out, 1000, NULL, to_b, 9, out), 0);
@@ -252,6 +266,45 @@ START_TEST(messages_after_the_loss)
 }
 END_TEST
 
+/* Contents are on their way in both directions: the memory is the application's after the call. */
+START_TEST(close__while_the_peer_is_stopped)
+{
+	post_both();
+	stop_b();
+	ck_assert_int_eq(fi_trecv(a.ep, in, LEN, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	side_progress(&a);
+	ck_assert(side_is_quiet(&a));
+	ck_assert_int_eq(fi_close(&a.ep->fid), 0);
+	a.ep = NULL;
+	memset(in, 42, LEN);
+	memset(out, 42, LEN);
+	ck_assert_int_eq(kill(b, SIGCONT), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		answer();
+		answer();
+	}
+	for (size_t i = 0; i < LEN; i++)
+		ck_assert_int_eq(in[i], 42);
+}
+END_TEST
+
+/* In a child of fork() nothing ends any more, and nobody waits for it. */
+START_TEST(close__in_a_child)
+{
+	pid_t child;
+	int status;
+
+	post_both();
+	side_progress(&a);
+	side_progress(&a);
+	child = fork();
+	if (!child)
+		_exit(fi_close(&a.ep->fid) ? 1 : 0);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("ofi/peer");
@@ -262,6 +315,8 @@ int main(void)
 	tcase_add_test(tc, send_of_the_peer__ends_without_own_long_sends);
 	tcase_add_test(tc, receive_of_the_peer__ends);
 	tcase_add_test(tc, messages_after_the_loss);
+	tcase_add_test(tc, close__while_the_peer_is_stopped);
+	tcase_add_test(tc, close__in_a_child);
 	suite_add_tcase(s, tc);
 	return test_main("ofi/peer", s);
 }
