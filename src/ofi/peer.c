@@ -153,18 +153,16 @@ bool ofi_peer_lower_eager(struct ofi_peer *p, size_t len)
 
 static void activate(struct ofi_peer *p)
 {
-	if (p->is_active)
-		return;
-	p->is_active = true;
-	DL_APPEND(p->ep->active, p);
+	if (!p->prev)
+		DL_APPEND(p->ep->active, p);
 }
 
 static void deactivate(struct ofi_peer *p)
 {
-	if (!p->is_active)
+	if (!p->prev)
 		return;
-	p->is_active = false;
 	DL_DELETE(p->ep->active, p);
+	p->prev = NULL;
 }
 
 static void end_sends(struct ofi_peer *p, int error)

@@ -27,12 +27,11 @@ struct ofi_parts {
 
 struct ofi_peer {
 	UT_hash_handle hh;
-	struct ofi_peer *prev, *next; /* in ep->active */
+	struct ofi_peer *prev, *next; /* in ep->active; prev is NULL: it is not there */
 	struct ofi_ep *ep;
 	uint64_t service;
 	fi_addr_t address; /* as of generation of the address vector */
 	uint64_t generation;
-	bool is_active;
 	bool reached; /* a message was posted */
 	bool watched;
 	int lost;              /* 0, or why it is lost, positive */
