@@ -346,6 +346,29 @@ START_TEST(buf_realloc__refused)
 }
 END_TEST
 
+/* Not even in place: the peer may write into all of the return buffer. */
+START_TEST(buf_realloc__refused_for_a_return_buffer)
+{
+	static const size_t sizes[] = {64 * KIB - 1, 100, MIB};
+	uint8_t *p = ripc_buf_alloc(ctx, 64 * KIB);
+
+	ck_assert_uint_eq(rig_send_return_buffer(&rig, 0, 1, p + 1000, 20000), 1);
+	for (unsigned i = 0; i < 3; i++) {
+		errno = 0;
+		ck_assert_ptr_null(ripc_buf_realloc(ctx, p, sizes[i]));
+		ck_assert_int_eq(errno, EBUSY);
+	}
+	OK(rig_long(&rig, 1, 0, 20000, 6, 5000));
+	ck_assert_int_eq(rig_expect(&rig, 0, 20000, 6), RIPC_IN_RETURN_BUFFER);
+	rig_verify(p + 1000, 20000, 6);
+	p = ripc_buf_realloc(ctx, p, MIB);
+	ck_assert_ptr_nonnull(p);
+	rig_verify(p + 1000, 20000, 6);
+	OK(ripc_buf_free(ctx, p));
+	rig_check_memory(ctx);
+}
+END_TEST
+
 START_TEST(memory_fini__frees_app_buffers)
 {
 	static uint8_t foreign[100];
@@ -391,6 +414,7 @@ int main(void)
 	tcase_add_test(tc, buf_realloc__keeps_contents);
 	tcase_add_test(tc, buf_realloc__in_place);
 	tcase_add_test(tc, buf_realloc__refused);
+	tcase_add_test(tc, buf_realloc__refused_for_a_return_buffer);
 	tcase_add_test(tc, memory_fini__frees_app_buffers);
 	tcase_add_test(tc, buf_free__busy_until_received);
 	tcase_add_test(tc, buf_free__after_unregister);
