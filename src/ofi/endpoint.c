@@ -12,9 +12,8 @@
 
 /* Messages that one call takes before it looks at its completions. */
 #define MESSAGES_PER_CALL 64
-/* fi_close(): time to post sends that are complete for the application, and to end the others. */
+/* fi_close(): time to post sends that are complete for the application. */
 #define LINGER_MS 1000
-#define END_MS    2000
 
 static struct ofi_ep *ep_of(struct fid *fid)
 {
@@ -101,7 +100,7 @@ static int ep_close(struct fid *fid)
 	struct ofi_domain *d = ep->domain;
 	struct ofi_peer *p, *tmp;
 	int64_t deadline_ms = ofi_deadline_ms(LINGER_MS);
-	unsigned lost;
+	bool in_child;
 
 	ofi_lock(d);
 	while (ep->enabled && has_injected(ep) && ofi_deadline_ms(0) < deadline_ms) {
@@ -112,23 +111,20 @@ static int ep_close(struct fid *fid)
 	unbind(ep);
 	HASH_ITER (hh, ep->peers, p, tmp)
 		ofi_peer_end(p, 0);
-	/* Ends the long sends, and the peers' access to return buffers. */
+	/*
+	 * Both return when no peer can read or write memory of the service, and its requests are
+	 * done. So the application has its memory back.
+	 */
 	ripc_service_unregister(ep->main);
 	ripc_service_unregister(ep->data);
-	deadline_ms = ofi_deadline_ms(END_MS);
-	while (ep->requests && ofi_deadline_ms(0) < deadline_ms) {
-		ofi_requests_reap(d);
-		pause_unlocked(d);
-	}
+	ofi_requests_reap(d);
 	ofi_recv_free_all(ep);
 	ofi_peers_free(ep);
-	lost = ep->requests;
 	d->refs--;
+	/* In a child of fork(), where the context cannot be used, they are never done. */
+	in_child = ep->requests;
 	ofi_unlock(d);
-	if (lost)
-		FI_WARN(&ofi_provider, FI_LOG_EP_CTRL, "%u sends have not ended: memory is lost\n",
-			lost);
-	else
+	if (!in_child)
 		free(ep);
 	return 0;
 }
