@@ -80,6 +80,7 @@ static bool domain_unmet(const struct fi_domain_attr *a)
 	       unmet(a->data_progress != FI_PROGRESS_UNSPEC &&
 			     a->data_progress != FI_PROGRESS_MANUAL,
 		     "domain_attr->data_progress: only FI_PROGRESS_MANUAL") ||
+	       unmet(a->resource_mgmt > FI_RM_ENABLED, "domain_attr->resource_mgmt") ||
 	       unmet(a->av_type > FI_AV_TABLE, "domain_attr->av_type") ||
 	       unmet(a->cq_data_size > CQ_DATA_SIZE, "domain_attr->cq_data_size") ||
 	       unmet(a->caps & ~DOMAIN_CAPS, "domain_attr->caps") ||

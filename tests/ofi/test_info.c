@@ -118,6 +118,124 @@ static uint64_t id_of(const void *address)
 	return le64toh(id);
 }
 
+/* Nothing, one of the few first values, one bit, or any value. */
+static uint64_t nonsense(uint64_t *rnd)
+{
+	uint64_t v = test_random(rnd);
+
+	switch (v % 4) {
+	case 0:
+		return 0;
+	case 1:
+		return v / 4 % 8;
+	case 2:
+		return UINT64_C(1) << v / 4 % 64;
+	default:
+		return v;
+	}
+}
+
+/* An enumeration follows the hint, or is one of its values if the hint is 0. */
+static void check_enum(unsigned got, unsigned hint, unsigned max)
+{
+	ck_assert_uint_le(got, max);
+	if (hint)
+		ck_assert_uint_eq(got, hint);
+}
+
+static void check_met(const struct fi_info *f, const struct fi_info *h)
+{
+	const struct fi_domain_attr *d = f->domain_attr, *hd = h->domain_attr;
+
+	ck_assert_uint_eq(h->caps & ~f->caps, 0);
+	ck_assert_uint_eq(h->tx_attr->caps & ~f->caps, 0);
+	ck_assert_uint_eq(h->rx_attr->caps & ~f->caps, 0);
+	ck_assert_uint_eq(h->tx_attr->msg_order & ~f->tx_attr->msg_order, 0);
+	ck_assert_uint_eq(h->rx_attr->msg_order & ~f->rx_attr->msg_order, 0);
+	ck_assert_uint_eq(h->tx_attr->op_flags & ~f->tx_attr->op_flags, 0);
+	ck_assert_uint_ge(f->tx_attr->inject_size, h->tx_attr->inject_size);
+	ck_assert_uint_ge(f->tx_attr->size, h->tx_attr->size);
+	ck_assert_uint_ge(f->rx_attr->iov_limit, h->rx_attr->iov_limit);
+	ck_assert_uint_ge(f->ep_attr->max_msg_size, h->ep_attr->max_msg_size);
+	ck_assert_uint_ge(f->ep_attr->tx_ctx_cnt, h->ep_attr->tx_ctx_cnt);
+	ck_assert_uint_ge(d->cq_data_size, hd->cq_data_size);
+	ck_assert_uint_ge(d->ep_cnt, hd->ep_cnt);
+	check_enum(d->threading, hd->threading, FI_THREAD_ENDPOINT);
+	check_enum(d->control_progress, hd->control_progress, FI_PROGRESS_MANUAL);
+	check_enum(d->data_progress, hd->data_progress, FI_PROGRESS_MANUAL);
+	check_enum(d->resource_mgmt, hd->resource_mgmt, FI_RM_ENABLED);
+	check_enum(d->av_type, hd->av_type, FI_AV_TABLE);
+	check_enum(f->ep_attr->type, h->ep_attr->type, FI_EP_RDM);
+}
+
+/* They are refused, or met. */
+START_TEST(getinfo__hints_at_random)
+{
+	uint64_t rnd = test_seed();
+	unsigned met = 0;
+
+	for (unsigned i = 0; i < 3000; i++) {
+		struct fi_info *h = side_hints(), *f, *next;
+		struct fi_domain_attr *d = h->domain_attr;
+		struct fi_tx_attr *t = h->tx_attr;
+		struct fi_rx_attr *r = h->rx_attr;
+		struct fi_ep_attr *e = h->ep_attr;
+		uint64_t *const words[] = {&h->caps,          &h->mode,     &t->caps,
+					   &t->mode,          &t->op_flags, &t->msg_order,
+					   &r->caps,          &r->op_flags, &r->msg_order,
+					   &d->caps,          &d->mode,     &t->comp_order,
+					   &e->mem_tag_format};
+		size_t *const sizes[] = {&t->inject_size,   &t->size,         &t->iov_limit,
+					 &r->iov_limit,     &r->size,         &e->max_msg_size,
+					 &e->tx_ctx_cnt,    &e->rx_ctx_cnt,   &d->cq_data_size,
+					 &d->ep_cnt,        &d->mr_key_size,  &d->max_ep_srx_ctx,
+					 &e->auth_key_size, &d->max_err_data, &t->rma_iov_limit};
+
+		for (unsigned k = 0; k < 2; k++) {
+			uint64_t v = nonsense(&rnd);
+
+			switch (test_random(&rnd) % 10) {
+			case 0:
+				d->threading = (enum fi_threading)v;
+				break;
+			case 1:
+				d->control_progress = (enum fi_progress)v;
+				break;
+			case 2:
+				d->data_progress = (enum fi_progress)v;
+				break;
+			case 3:
+				d->resource_mgmt = (enum fi_resource_mgmt)v;
+				break;
+			case 4:
+				d->av_type = (enum fi_av_type)v;
+				break;
+			case 5:
+				e->type = (enum fi_ep_type)v;
+				break;
+			case 6:
+			case 7:
+				*words[test_random(&rnd) % 13] = v;
+				break;
+			default:
+				*sizes[test_random(&rnd) % 15] = v;
+			}
+		}
+		if (!side_getinfo(h, &f)) {
+			met++;
+			for (next = f; next; next = next->next)
+				check_met(next, h);
+			fi_freeinfo(f);
+		}
+		/* A size without its key. */
+		e->auth_key_size = 0;
+		fi_freeinfo(h);
+	}
+	ck_assert_uint_gt(met, 300);
+	ck_assert_uint_lt(met, 2700);
+}
+END_TEST
+
 START_TEST(getinfo__takes_the_number_of_a_service)
 {
 	struct fi_info *hints = side_hints(), *source, *dest;
@@ -387,6 +505,7 @@ int main(void)
 	tcase_add_test(tc, getinfo__one_endpoint_that_meets_the_hints);
 	tcase_add_test(tc, getinfo__capabilities_of_contexts);
 	tcase_add_test(tc, getinfo__refuses_what_is_not_served);
+	tcase_add_test(tc, getinfo__hints_at_random);
 	tcase_add_test(tc, getinfo__takes_the_number_of_a_service);
 	tcase_add_test(tc, getinfo__refuses_nodes_and_services_that_mean_nothing);
 	tcase_add_test(tc, endpoint__holds_the_service_of_its_source);
