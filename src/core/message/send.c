@@ -247,6 +247,7 @@ static int try_short(struct ripc__dest *d, void *arg)
 			int rc = send_datagram(m->s, d, m->items, m->nitems, m->bytes, tp, addr,
 					       len);
 
+			d->no_room |= rc == -EAGAIN;
 			if (!rc || rc == -EAGAIN || rc == -EFAULT ||
 			    (rc == -EMSGSIZE && m->bytes > datagram_room(ctx, tp)))
 				return rc;
@@ -317,10 +318,10 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int *timeout
 		}
 		if (!deadline)
 			deadline = ripc__deadline(ctx, *timeout_ms);
-		if (ctx->datagrams) {
-			/* There is no event for "room for a datagram": try every millisecond. */
+		if (d->no_room) {
 			uint64_t soon = ripc__now(ctx) + RIPC__MS;
 
+			d->no_room = d->wanted;
 			if (ripc__wait(ctx, &d->waitq, soon < deadline ? soon : deadline) &&
 			    soon < deadline)
 				continue;

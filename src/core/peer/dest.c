@@ -158,8 +158,7 @@ void ripc__dest_want(struct ripc *ctx, struct ripc__dest *d)
 		return;
 	d->wanted = true;
 	ripc__completion_remove(ctx, &d->sendable);
-	/* No event announces room for a datagram. */
-	if (ctx->datagrams)
+	if (d->no_room)
 		ripc__timer_at(ctx, ripc__now(ctx) + RIPC__MS);
 	ripc__progress_request(ctx);
 }
@@ -170,7 +169,8 @@ static bool dest_still_waits(const struct ripc *ctx, const struct ripc__dest *d)
 	bool connected = d->state == RIPC__DEST_KNOWN && d->peer->lane;
 
 	if (!connected)
-		return d->state != RIPC__DEST_FAILED && !ctx->datagrams;
+		return d->state != RIPC__DEST_FAILED &&
+		       !(ctx->datagrams && d->state == RIPC__DEST_KNOWN);
 	return d->wanted_limit_units && d->credit &&
 	       d->credit->limit_units == d->wanted_limit_units;
 }
@@ -180,7 +180,7 @@ void ripc__dest_wake_waiters(struct ripc *ctx, struct ripc__dest *d)
 	ripc__wake(ctx, &d->waitq);
 	if (!d->wanted || dest_still_waits(ctx, d))
 		return;
-	d->wanted = false;
+	d->wanted = d->no_room = false;
 	ripc__completion_add(ctx, &d->sendable);
 }
 
@@ -440,7 +440,7 @@ void ripc__dest_timers(struct ripc *ctx)
 	struct ripc__dest *d, *tmp;
 
 	HASH_ITER (hh, ctx->dests, d, tmp) {
-		if (d->wanted && ctx->datagrams)
+		if (d->wanted && d->no_room)
 			ripc__dest_wake(ctx, d);
 		if (d->state != RIPC__DEST_FAILED || !ripc__dest_has_waiters(d))
 			continue;

@@ -54,6 +54,8 @@ struct ripc__dest {
 	bool learned;                /* KNOWN from a message, and not looked up since */
 	/* a send returned -EAGAIN: the next wake-up of waitq is reported as SENDABLE */
 	bool wanted;
+	/* a datagram found the transport's queue full: no event announces room; timers try again */
+	bool no_room;
 	bool reliable_refused;            /* reliable_peer has refused some since RELIABLE_BEGIN */
 	uint8_t full_datagrams;           /* sent since datagram_context was begun */
 	struct ripc__peer *peer;          /* KNOWN: its holder */

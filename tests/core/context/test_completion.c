@@ -19,6 +19,14 @@ static void setup(void)
 	ck_assert_int_ge(fd, 0);
 }
 
+static void setup_datagrams(void)
+{
+	rig_start_with(&rig, 2, rig_datagrams, "short=udp");
+	ctx = rig.ctx[0];
+	fd = ripc_completion_fd(ctx);
+	ck_assert_int_ge(fd, 0);
+}
+
 static void teardown(void)
 {
 	rig_end(&rig);
@@ -273,6 +281,51 @@ START_TEST(next__lane_lost)
 }
 END_TEST
 
+/* Sends to an id without waiting as long as virtual time goes on. Return: reports in 5 s. */
+static unsigned reports_of(uint64_t id, unsigned flags)
+{
+	struct ripc_send_options o = {.size = sizeof(o), .flags = flags};
+	struct iovec item = {bytes, 400};
+	unsigned reports = 0;
+	int rc = 0;
+
+	for (unsigned ms = 0; ms < 5000; ms++) {
+		while (!rc)
+			rc = ripc_send_short(rig.s[0], id, &item, 1, &o, 0);
+		ck_assert_int_eq(rc, -EAGAIN);
+		rig_run(&rig, 1);
+		if (!readable() || next().dest != id)
+			continue;
+		reports++;
+		rc = 0;
+	}
+	return reports;
+}
+
+/* Where short messages are datagrams, a destination is not reported before it takes one, either. */
+START_TEST(next__datagrams)
+{
+	struct ripc__sim_config config = rig.config;
+
+	/* Each report is a look-up that has failed. */
+	ck_assert_uint_le(reports_of(77, 0), 10);
+	/* No room for a datagram: it is tried again after a millisecond. */
+	OK(rig_short(&rig, 0, 1, 10, 1, 5000));
+	rig_expect(&rig, 1, 10, 1);
+	config.queue_full = 1;
+	ripc__sim_configure(rig.net, &config);
+	ck_assert_uint_ge(reports_of(RIG_ID(1), 0), 1000);
+	RC(-EAGAIN, rig_short(&rig, 0, 1, 10, 2, 0));
+	ripc__sim_configure(rig.net, &rig.config);
+	rig_run(&rig, 10);
+	ck_assert_uint_eq(next().dest, RIG_ID(1));
+	OK(rig_short(&rig, 0, 1, 10, 2, 0));
+	rig_expect(&rig, 1, 10, 2);
+	/* Reliable ones go over the lane, which has no credit until the receiver takes some. */
+	ck_assert_uint_le(reports_of(RIG_ID(1), RIPC_RELIABLE), 500);
+}
+END_TEST
+
 START_TEST(fd__no_descriptors)
 {
 	struct rlimit before, none;
@@ -304,6 +357,10 @@ int main(void)
 	tcase_add_test(tc, next__connection);
 	tcase_add_test(tc, next__lane_lost);
 	tcase_add_test(tc, fd__no_descriptors);
+	suite_add_tcase(s, tc);
+	tc = tcase_create("datagrams");
+	tcase_add_checked_fixture(tc, setup_datagrams, teardown);
+	tcase_add_test(tc, next__datagrams);
 	suite_add_tcase(s, tc);
 	return test_main("core/context/completion", s);
 }
