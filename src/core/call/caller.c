@@ -249,10 +249,8 @@ bool ripc__call_answer_awaited(struct ripc *ctx, const struct ripc__peer *p, uin
 /* The state of a request at p, which has it. */
 static void state_received(struct ripc__call *call, const struct ripc__peer *p, unsigned state)
 {
-	struct ripc__dest *d = ripc__dest_at(call->ctx, call->dest, p);
-
-	if (state == RIPC__CALL_MOVED && d)
-		ripc__dest_invalidate(call->ctx, d, "its former holder has closed it");
+	if (state == RIPC__CALL_MOVED)
+		ripc__dest_refused(call->ctx, call->dest, p);
 	if (!call->rndv) {
 		no_answer(call, state);
 		return;

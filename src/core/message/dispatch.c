@@ -35,8 +35,8 @@ static void release_buffer(struct ripc__lane *lane, const struct ripc__event *ev
 
 /*
  * Learns that source is a service of the lane's peer, so that an answer to it needs no look-up. A
- * record of the resolver, and a look-up under way, take precedence. NULL: source is not known to be
- * the peer's.
+ * record of the resolver, and a look-up under way, take precedence. A peer that has given source up
+ * may still send messages from it. NULL: source is not known to be the peer's.
  */
 static struct ripc__dest *__attribute__((noinline))
 learn_dest(struct ripc__lane *lane, uint64_t source)
@@ -48,7 +48,8 @@ learn_dest(struct ripc__lane *lane, uint64_t source)
 		d = ripc__dest_get(ctx, source);
 	if (!d)
 		return NULL;
-	ripc__dest_learn(ctx, d, lane->peer);
+	if (!ripc__dest_given_up(d, lane->peer))
+		ripc__dest_learn(ctx, d, lane->peer);
 	return d->peer == lane->peer ? d : NULL;
 }
 

@@ -6,6 +6,7 @@
 #include "core/peer/ops.h"
 #include "core/peer/peer.h"
 #include "core/service/service.h"
+#include "wire/bytes.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -81,6 +82,7 @@ static void dest_known(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer
 	d->peer = p;
 	set_state(ctx, d, RIPC__DEST_KNOWN);
 	d->learned = learned;
+	d->given_up_by = 0;
 	d->failures = 0;
 }
 
@@ -211,6 +213,11 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 		ctx->peer_ops->not_found(ctx, d, d->why ? d->why : "");
 }
 
+bool ripc__dest_given_up(const struct ripc__dest *d, const struct ripc__peer *p)
+{
+	return d->given_up_by == ripc__get_le64(p->instance);
+}
+
 void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p)
 {
 	if ((d->state != RIPC__DEST_UNKNOWN && d->state != RIPC__DEST_FAILED) ||
@@ -314,6 +321,13 @@ void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *w
 	dest_fail(ctx, d, why);
 }
 
+/* Messages that its peer still sends from the service do not make it the holder again. */
+static void dest_given_up(struct ripc *ctx, struct ripc__dest *d, const char *why)
+{
+	d->given_up_by = ripc__get_le64(d->peer->instance);
+	ripc__dest_invalidate(ctx, d, why);
+}
+
 struct ripc__dest *ripc__dest_at(struct ripc *ctx, uint64_t id, const struct ripc__peer *p)
 {
 	struct ripc__dest *d = ripc__dest_find(ctx, id);
@@ -326,7 +340,7 @@ void ripc__dest_refused(struct ripc *ctx, uint64_t id, const struct ripc__peer *
 	struct ripc__dest *d = ripc__dest_at(ctx, id, p);
 
 	if (d)
-		ripc__dest_invalidate(ctx, d, "its former holder does not hold it any more");
+		dest_given_up(ctx, d, "its former holder does not hold it any more");
 }
 
 void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d)
@@ -432,7 +446,7 @@ void ripc__dest_withdrawn(struct ripc *ctx, uint64_t id, const uint8_t instance[
 	if (!d || !d->peer || memcmp(d->peer->instance, instance, 16))
 		return;
 	memset(d->holder, 0, 16);
-	ripc__dest_invalidate(ctx, d, "its holder gave it up");
+	dest_given_up(ctx, d, "its holder gave it up");
 }
 
 void ripc__dest_timers(struct ripc *ctx)

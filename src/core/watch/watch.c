@@ -117,7 +117,6 @@ void ripc__watchers_notify(struct ripc *ctx, uint64_t id)
 void ripc__watch_ended(struct ripc__lane *lane, uint64_t id)
 {
 	struct watch *w, *tmp;
-	struct ripc__dest *d;
 	char why[WHY_MAX];
 
 	snprintf(why, sizeof(why), "peer %s does not hold %s any more",
@@ -126,9 +125,7 @@ void ripc__watch_ended(struct ripc__lane *lane, uint64_t id)
 		if (w->dest == id)
 			watch_end(w, RIPC_EVENT_MOVED, lane->peer, why);
 	/* The resolver's report may be lost. The next watch is not to ask this peer again. */
-	d = ripc__dest_at(lane->ctx, id, lane->peer);
-	if (d)
-		ripc__dest_invalidate(lane->ctx, d, why);
+	ripc__dest_refused(lane->ctx, id, lane->peer);
 }
 
 /*

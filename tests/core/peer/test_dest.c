@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Destinations: how often one is looked up, and when it is forgotten. */
 #include "core/rig.h"
+#include "core/watch/watch.h"
 #include "resolver/core.h"
 #include "transitions.h"
 
@@ -356,6 +357,39 @@ START_TEST(withdrawn__resolved_elsewhere)
 }
 END_TEST
 
+/*
+ * A service was taken over, and its former holder answers messages that it had received. It is not
+ * the holder again: the next message would be lost. Another peer may be.
+ */
+START_TEST(learn__not_from_former_holder)
+{
+	uint8_t holder[16];
+
+	rig_exchange(&rig, 0, 1);
+	memcpy(holder, rig.ctx[1]->instance, 16);
+	ripc__lock(ctx);
+	if (_i == 2)
+		ripc__watch_ended(rig_lane(&rig, 0, 1), RIG_ID(1));
+	else if (_i)
+		ripc__dest_withdrawn(ctx, RIG_ID(1), holder);
+	else
+		ripc__dest_refused(ctx, RIG_ID(1), rig_peer(&rig, 0, 1));
+	ripc__unlock(ctx);
+	OK(rig_short(&rig, 1, 0, 10, 1, 1000));
+	rig_expect(&rig, 0, 10, 1);
+	ck_assert_int_eq(ripc__dest_find(ctx, RIG_ID(1))->state, RIPC__DEST_FAILED);
+	/* A look-up finds it there: it holds the service again, and is learned as before. */
+	OK(rig_short(&rig, 0, 1, 10, 2, 5000));
+	rig_expect(&rig, 1, 10, 2);
+	ripc__lock(ctx);
+	ripc__dest_invalidate(ctx, ripc__dest_find(ctx, RIG_ID(1)), "no cause");
+	ripc__unlock(ctx);
+	OK(rig_short(&rig, 1, 0, 10, 3, 5000));
+	rig_expect(&rig, 0, 10, 3);
+	ck_assert_int_eq(ripc__dest_find(ctx, RIG_ID(1))->state, RIPC__DEST_KNOWN);
+}
+END_TEST
+
 /* Only the end of the service at its holder makes it unknown. */
 START_TEST(withdrawn__other_service_or_holder)
 {
@@ -521,6 +555,7 @@ int main(void)
 	tcase_add_test(tc, reach__requests_progress);
 	tcase_add_test(tc, reach__own_services);
 	tcase_add_test(tc, withdrawn__resolved_elsewhere);
+	tcase_add_loop_test(tc, learn__not_from_former_holder, 0, 3);
 	tcase_add_test(tc, withdrawn__other_service_or_holder);
 	tcase_add_test(tc, unresolved__only_while_resolving);
 	tcase_add_test(tc, want__requests_progress);
