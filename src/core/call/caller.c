@@ -142,7 +142,9 @@ static void no_answer(struct ripc__call *call, unsigned state)
 		send_again(call);
 		break;
 	default:
-		call_unknown(call, "it had not answered when the call ended");
+		call_unknown(call, call->state == RIPC__CALL_IS_CANCELLING
+					   ? "it had not answered when the call ended"
+					   : "it could not send its answer");
 		break;
 	}
 }
