@@ -450,7 +450,8 @@ int ripc_close(struct ripc *ctx);
  * begun to arrive, and then -ESHUTDOWN. Each long message is delivered to one of the two, exactly
  * once. A sender sends long messages to the new holder when the former one has received or refused
  * all earlier ones, so they keep their order. It waits up to peer_timeout_ms for a former holder
- * that does not answer.
+ * that does not answer. A short message that is sent before the sender is notified may reach the
+ * former holder too late, and is then lost, unless it is sent with RIPC_RELIABLE.
  *
  * If no holder answers in time (the network is split, an ensemble is unreachable) @id is taken to
  * be free. If a second holder is found later, the one that has held the id for longer keeps it,
@@ -702,8 +703,9 @@ void *ripc_buf_alloc_for(struct ripc *ctx, size_t len, uint64_t dest);
 /**
  * ripc_buf_realloc - change the size of a buffer
  * @ctx: the context, or NULL
- * @buf: a buffer of ripc_buf_alloc(), or NULL to allocate one
- * @len: bytes, at least 1
+ * @buf: any address inside a buffer of ripc_buf_alloc(), as for ripc_buf_free(), or NULL to
+ *   allocate one
+ * @len: bytes from the start of the buffer, at least 1
  *
  * The contents are kept up to the smaller size. The buffer may move. On failure the old buffer is
  * unchanged and stays the caller's.
@@ -811,9 +813,10 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * Messages between two services keep their order on connected transports.
  *
  * A return of 0 means only that the message was passed to the network. The message is lost if the
- * connection ends before it has arrived, or if the receiving process ends before ripc_receive()
- * has returned it. So a sender that ends without ripc_close() may lose the last messages. On
- * datagram transports it may be lost like any datagram. The sender is not notified.
+ * connection ends before it has arrived, if its service has ended or moved when it arrives, or if
+ * the receiving process ends before ripc_receive() has returned it. So a sender that ends without
+ * ripc_close() may lose the last messages. On datagram transports it may be lost like any datagram.
+ * The sender is not notified.
  *
  * A sender that must know more waits for an answer, which the receiver sends when it has processed
  * the message. Without an answer within a timeout of its own the sender repeats the message. The
