@@ -371,8 +371,10 @@ int ripc__request_unanswerable(const struct ripc__message *m)
 	if (!ripc__message_is_request(m))
 		return ripc__fail(-EINVAL, "the message is not the request of a call");
 	if (m->call_role == RIPC__CALL_REQUEST_ANSWERED)
-		return ripc__fail(-EALREADY, "the request was answered before");
-	return ripc__fail(-ECANCELED, "the caller does not wait any more");
+		return ripc__fail(-EALREADY, "%s: its request was answered before",
+				  ripc__service_text(m->ctx, m->pub.source));
+	return ripc__fail(-ECANCELED, "%s does not wait for the answer any more",
+			  ripc__service_text(m->ctx, m->pub.source));
 }
 
 /* A long answer has ended: its caller learns it if there will be none. */

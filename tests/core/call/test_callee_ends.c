@@ -164,6 +164,7 @@ START_TEST(callee_ended__long_answer)
 	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 1001"));
 	ck_assert_ptr_null(answer);
 	RC(-EALREADY, ripc_reply(servers[0].kept[0], &item, 1, 5000));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 1000"));
 	RC(-EPIPE, result(&r, n));
 	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "could not send its answer"));
 }

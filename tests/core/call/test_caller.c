@@ -163,6 +163,7 @@ START_TEST(time__late_answer)
 	OK(start(RIG_ID(1), 2, 8, NULL, 5000, &r));
 	item = servers[0].kept[0]->items[0];
 	RC(-ECANCELED, ripc_reply(servers[0].kept[0], &item, 1, 0));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "service 1000"));
 	OK(result(&r, 2));
 }
 END_TEST
