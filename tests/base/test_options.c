@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct ripc__options opt;
@@ -363,16 +365,61 @@ START_TEST(open__a_file_that_a_setting_names)
 }
 END_TEST
 
+#define SECURE "--secure" /* main(): load the settings in a process that the kernel marks so */
+
+/* Return: the exit code of main(): whether the environment is ignored, and the string is used. */
+static int load_secure(void)
+{
+	if (!getauxval(AT_SECURE))
+		return 77;
+	return load("wait=poll") || opt.wait != RIPC__WAIT_POLL || *opt.pcie_device;
+}
+
+START_TEST(load__set_group_id_program)
+{
+	char program[64], text[100];
+	int status;
+	pid_t pid;
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	ck_assert_int_eq(chmod(dir, 0755), 0);
+	snprintf(program, sizeof(program), "%s/program", dir);
+	snprintf(text, sizeof(text), "cp /proc/%d/exe %s", getpid(), program);
+	ck_assert_int_eq(system(text), 0);
+	if (chown(program, (uid_t)-1, 65534)) {
+		test_skip("a file cannot be given to another group: %s", strerror(errno));
+	} else {
+		ck_assert_int_eq(chmod(program, 02755), 0);
+		setenv("RIPC_PCIE_DEVICE", "/etc/passwd", 1);
+		setenv("RIPC_NONSENSE", "1", 1);
+		pid = fork();
+		if (!pid) {
+			execl(program, program, SECURE, NULL);
+			_exit(127);
+		}
+		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+			test_skip("%s is mounted with nosuid", dir);
+		else
+			ck_assert_int_eq(status, 0);
+	}
+	snprintf(text, sizeof(text), "rm -r %s", dir);
+	ck_assert_int_eq(system(text), 0);
+}
+END_TEST
+
 static void setup(void)
 {
 	setenv("RIPC_INTERFACES", "lo", 1);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	Suite *suite = suite_create("base/options");
 	TCase *tc = tcase_create("options");
 
+	if (argc > 1 && !strcmp(argv[1], SECURE))
+		_exit(load_secure());
 	tcase_set_timeout(tc, 60);
 	tcase_add_checked_fixture(tc, setup, NULL);
 	tcase_add_test(tc, list_index__position);
@@ -388,6 +435,7 @@ int main(void)
 	tcase_add_test(tc, load__last_one_wins);
 	tcase_add_test(tc, load__environment);
 	tcase_add_test(tc, load__environment_refused);
+	tcase_add_test(tc, load__set_group_id_program);
 	tcase_add_test(tc, load__error_is_truncated);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("files");
