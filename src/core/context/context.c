@@ -22,6 +22,7 @@
 
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #define LINGER_NS         (200 * RIPC__MS) /* how long close waits for what is queued to leave */
@@ -238,6 +239,7 @@ static int open_locked(struct ripc **out, const char *options, const struct ripc
 {
 	char why[512];
 	struct whole_context *whole = ripc__handle_alloc(sizeof(*whole));
+	struct sysinfo system;
 	struct ripc *ctx;
 	int rc;
 
@@ -267,7 +269,8 @@ static int open_locked(struct ripc **out, const char *options, const struct ripc
 	ripc__table_init(&ctx->datagram_contexts, ctx->secret);
 	ripc__table_init(&ctx->peer_table, ctx->secret);
 	host_id(ctx->host);
-	ctx->host_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	/* Not sysconf(), which returns any number where a sandbox refuses the call. */
+	ctx->host_bytes = sysinfo(&system) ? SIZE_MAX : (uint64_t)system.totalram * system.mem_unit;
 	if (*ctx->opt.key_file)
 		rc = ripc__auth_open(&ctx->auth, ctx->opt.key_file, ctx->instance);
 	if (!rc)

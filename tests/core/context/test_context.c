@@ -8,11 +8,14 @@
 #include "transport/transfer.h"
 
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -38,6 +41,29 @@ START_TEST(open__secret)
 	ck_assert_uint_ne(ctx[0]->secret, ctx[1]->secret);
 	for (unsigned i = 0; i < 2; i++)
 		OK(ripc_close(ctx[i]));
+}
+END_TEST
+
+/* A sandbox that refuses sysinfo(2) hides the size of the memory, which then limits nothing. */
+START_TEST(open__memory_of_host_not_known)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sysinfo, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = {sizeof(code) / sizeof(code[0]), code};
+	struct ripc *ctx;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) {
+		test_skip("no system call can be refused here: %s", strerror(errno));
+		return;
+	}
+	OK(ripc_open(&ctx, "transports=self resolver=local"));
+	ck_assert_uint_eq(ctx->host_bytes, SIZE_MAX);
+	OK(ripc_close(ctx));
 }
 END_TEST
 
@@ -496,6 +522,7 @@ int main(void)
 	tcase_add_test(tc, fork__without_lock);
 	tcase_add_loop_test(tc, fork__ends_watches, 0, 2);
 	tcase_add_test(tc, open__secret);
+	tcase_add_test(tc, open__memory_of_host_not_known);
 	tcase_add_test(tc, open__host_id);
 	tcase_add_test(tc, open__out_of_descriptors);
 	tcase_add_test(tc, open__out_of_address_space);
