@@ -88,8 +88,10 @@ void ripc__rndv_fail(struct ripc__rndv *r, int status)
 {
 	ripc__list_del(&r->lane_link);
 	r->status = status;
-	if (status == -ENOBUFS)
+	if (status == -ENOBUFS) {
+		r->ctx->stats.dropped_no_memory++;
 		ripc__dedup_mark_failed(r->peer, r->id);
+	}
 	ripc__rndv_set_state(r, RIPC__RNDV_DRAINING);
 	if (!r->reads && !r->granted)
 		ripc__rndv_drop(r, status);

@@ -319,7 +319,6 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 		return;
 	}
 	if (rc) {
-		ctx->stats.dropped_no_memory++;
 		ripc__rndv_fail(r, rc);
 		return;
 	}

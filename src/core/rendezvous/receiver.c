@@ -138,6 +138,9 @@ bool ripc__rndv_item_alloc(struct ripc__rndv *r, struct ripc__rndv_item *it)
 		       : ripc__pool_get(r->ctx, it->len, RIPC__REGION_MESSAGE);
 	if (pool)
 		item_set_memory(it, pool, pool->base);
+	else
+		ripc__fail_text(-ENOBUFS,
+				"out of memory, or its limit is reached (ulimit -v, ulimit -d)");
 	return pool;
 }
 

@@ -4,6 +4,8 @@
 
 #include "wire/bytes.h"
 
+#include <stdio.h>
+
 static struct rig rig;
 
 /* A LONG of one item, from service 0 to service 1. */
@@ -306,6 +308,36 @@ START_TEST(receive__absurd_lengths)
 }
 END_TEST
 
+static char logged[400];
+
+static void on_log(void *arg, enum ripc_log_level level, const char *line)
+{
+	snprintf(logged, sizeof(logged), "%s", line);
+}
+
+/* The same on a host whose memory is not known: the kernel refuses it, when the transfer begins. */
+START_TEST(receive__memory_refused)
+{
+	struct ripc__desc d = {
+		.addr = 4096, .len = (UINT64_C(1) << 47) - 1, .key = 12345, .how = RIPC__HOW_READ};
+	uint8_t buf[200];
+	size_t len = put_long(buf, 1, 1, &d, 0);
+
+	rig.ctx[1]->host_bytes = SIZE_MAX;
+	rig_connect(&rig, 0, 1);
+	rig_inject(&rig, 0, 1, buf, len, 0);
+	ripc_log_set(on_log, NULL, RIPC_LOG_WARN);
+	ripc__fail(-EINVAL, "former failure");
+	rig_run(&rig, 50);
+	ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
+	ck_assert_msg(strstr(logged, "no memory for a long item of 140737488355327 bytes"), "%s",
+		      logged);
+	ck_assert_msg(strstr(logged, "out of memory"), "%s", logged);
+	ck_assert_uint_eq(rig_stats(&rig, 1).dropped_no_memory, 1);
+	ck_assert(ripc__list_empty(&rig.s[1]->rndvs_in));
+}
+END_TEST
+
 START_TEST(fin__unknown_request)
 {
 	static const uint8_t kinds[] = {RIPC__FIN, RIPC__CANCEL, RIPC__ACK, RIPC__REVOKE,
@@ -353,6 +385,7 @@ int main(void)
 	tcase_add_test(tc, receive__return_misused);
 	tcase_add_test(tc, receive__read_invalid_address);
 	tcase_add_test(tc, receive__absurd_lengths);
+	tcase_add_test(tc, receive__memory_refused);
 	tcase_add_test(tc, fin__unknown_request);
 	suite_add_tcase(suite, tc);
 	return test_main("core/rendezvous/receive", suite);
