@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "transport/shm/doorbell.h"
 #include "transport/shm/packet.h"
 #include "wire/bytes.h"
@@ -152,16 +153,21 @@ static void peer_name(const struct shm_ep *ep, char *text, size_t len)
 		snprintf(text, len, "a process of another PID namespace");
 }
 
-/* Checks the user of the process at the other end. Return: 0 or -EACCES. */
-static int check_peer(struct shm_ep *ep)
+/* Checks the user of the process at the other end. Return: 0 or an error with its reason. */
+static int check_peer(struct shm_ep *ep, char *why, size_t whylen)
 {
 	socklen_t len = sizeof(struct ucred);
 	struct ucred cred;
 
 	if (getsockopt(ep->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
-		return -errno;
+		return ripc__reason(-errno, why, whylen, "the peer's user is not known: %s",
+				    ripc_strerror(errno));
 	ep->pid = cred.pid;
-	return cred.uid == geteuid() ? 0 : -EACCES;
+	if (cred.uid == geteuid())
+		return 0;
+	return ripc__reason(-EACCES, why, whylen,
+			    "the peer runs as user %u, and this process as user %u", cred.uid,
+			    geteuid());
 }
 
 /* Makes our segment. Return: its descriptor or a negative errno. */
@@ -241,17 +247,14 @@ static int connect_socket(struct shm *t, const struct ripc__shm_address *a)
 static void send_request(struct shm_ep *ep, const void *priv, size_t privlen)
 {
 	struct packet p = {.kind = PACKET_REQUEST, .priv = priv, .privlen = privlen};
-	int rc = check_peer(ep);
-	char why[64];
+	char why[128];
+	int rc = check_peer(ep, why, sizeof(why));
 
+	if (!rc && (p.fd = make_inbox(ep)) < 0)
+		rc = ripc__reason(p.fd, why, sizeof(why), "cannot make shared memory: %s",
+				  ripc_strerror(p.fd));
 	if (rc) {
-		ripc__ring_ep_fail(&ep->ep, rc, "the peer's socket belongs to another user");
-		return;
-	}
-	p.fd = make_inbox(ep);
-	if (p.fd < 0) {
-		snprintf(why, sizeof(why), "cannot make shared memory: %s", ripc_strerror(p.fd));
-		ripc__ring_ep_fail(&ep->ep, p.fd, why);
+		ripc__ring_ep_fail(&ep->ep, rc, why);
 		return;
 	}
 	packet_probe(ep, &p);
@@ -296,8 +299,10 @@ static int shm_connect(struct ripc__transport *base, const uint8_t *addr, size_t
 			close(fd);
 		return ripc__fail(-ENOMEM, "shm: out of memory or descriptors");
 	}
-	if (fd < 0)
+	if (fd == -EAGAIN)
 		ripc__ring_ep_fail(&ep->ep, fd, "the peer's socket does not take a connection now");
+	else if (fd < 0)
+		ripc__ring_ep_fail(&ep->ep, fd, ripc_strerror(fd));
 	else
 		send_request(ep, priv, privlen);
 	*out = &ep->ep;
@@ -448,6 +453,7 @@ static struct shm_ep *most_silent(struct shm *t)
 void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 {
 	unsigned most = ripc__pending_max(SHM_INCOMING_MAX);
+	char why[128];
 
 	/* The next pass accepts the rest. */
 	for (unsigned i = 0; i < ACCEPTS_MAX; i++) {
@@ -475,7 +481,7 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 		}
 		ep->ep.setup->accepted_ns = now_ns;
 		/* A process of another user fails by itself, and uses another transport. */
-		if (check_peer(ep))
+		if (check_peer(ep, why, sizeof(why)))
 			drop_incoming(ep, NULL);
 	}
 }

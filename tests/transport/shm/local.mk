@@ -4,6 +4,7 @@ libtests_la_SOURCES += tests/transport/shm/zero_copy_pair.h tests/transport/shm/
 
 check_PROGRAMS += tests/transport/shm/test_absent_pages
 check_PROGRAMS += tests/transport/shm/test_doorbell
+check_PROGRAMS += tests/transport/shm/test_connect_failed
 check_PROGRAMS += tests/transport/shm/test_idle
 check_PROGRAMS += tests/transport/shm/test_import
 check_PROGRAMS += tests/transport/shm/test_export

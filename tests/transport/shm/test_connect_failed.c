@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* Connections over shm that cannot be made on this side: the reason names the cause. */
+#define _GNU_SOURCE
+#include "shm_pair.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static struct shm *t, *peer;
+
+/* Connects to the peer. Return: the event of its failure. */
+static struct ripc__event failed(rlim_t descriptors)
+{
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	int rc, len = OPS->address(tr_of(peer), addr, sizeof(addr));
+	struct rlimit limit, all;
+	struct ripc__ep *ep;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+	limit = all;
+	if (descriptors)
+		limit.rlim_cur = descriptors;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	rc = OPS->connect(tr_of(t), addr, (size_t)len, "", 0, NULL, &ep);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+	ck_assert_int_eq(rc, 0);
+	return await(t, RIPC__EV_CLOSED);
+}
+
+/* _i: the step that finds no descriptor: the socket, the shared memory. */
+START_TEST(connect__no_descriptor)
+{
+	static const char *const texts[] = {"Too many open files",
+					    "cannot make shared memory: Too many open files"};
+	struct ripc__event ev;
+	int fd;
+
+	t = open_shm();
+	peer = open_shm();
+	fd = dup(STDIN_FILENO);
+	close(fd);
+	ev = failed((rlim_t)(fd + _i));
+	ck_assert_int_eq(ev.status, -EMFILE);
+	ck_assert_str_eq(ev.text, texts[_i]);
+	OPS->ep_close(ev.ep);
+	close_shm(peer);
+	close_shm(t);
+}
+END_TEST
+
+START_TEST(connect__another_user)
+{
+	struct ripc__event ev;
+
+	if (seteuid(65534)) {
+		test_skip("only root can become another user");
+		return;
+	}
+	peer = open_shm();
+	ck_assert_int_eq(seteuid(0), 0);
+	t = open_shm();
+	ev = failed(0);
+	ck_assert_int_eq(ev.status, -EACCES);
+	ck_assert_str_eq(ev.text, "the peer runs as user 65534, and this process as user 0");
+	OPS->ep_close(ev.ep);
+	close_shm(peer);
+	close_shm(t);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("transport/shm/connect_failed");
+	TCase *c = tcase_create("connect");
+
+	tcase_add_loop_test(c, connect__no_descriptor, 0, 2);
+	tcase_add_test(c, connect__another_user);
+	suite_add_tcase(s, c);
+	return test_main("transport/shm/connect_failed", s);
+}
