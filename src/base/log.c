@@ -97,7 +97,7 @@ const char *ripc_strerror(int error)
 	/* INT_MIN has no positive counterpart; as unsigned it is no valid errno. */
 	unsigned code = error < 0 ? 0u - (unsigned)error : (unsigned)error;
 
-	/* Texts for numbers whose strerror() text would mislead. */
+	/* Texts for numbers whose strerror() text would mislead, or names no limit. */
 	switch (code) {
 	case 0:
 		return "success";
@@ -113,6 +113,10 @@ const char *ripc_strerror(int error)
 		return "context belongs to the parent process";
 	case ENODEV:
 		return "no usable transport";
+	case EMFILE:
+		return "Too many open files (ulimit -n)";
+	case ENFILE:
+		return "Too many open files in system (sysctl fs.file-max)";
 	default: {
 		const char *text = code <= INT_MAX ? strerrordesc_np((int)code) : NULL;
 

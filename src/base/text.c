@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/text.h"
+#include "ripc.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -32,6 +33,13 @@ int ripc__reason(int rc, char *why, size_t len, const char *fmt, ...)
 
 const char *ripc__epoll_error(int err)
 {
-	return abs(err) == ENOSPC ? "fs.epoll.max_user_watches is reached; raise it with sysctl"
-				  : strerror(abs(err));
+	switch (abs(err)) {
+	case ENOSPC:
+		return "fs.epoll.max_user_watches is reached; raise it with sysctl";
+	case EMFILE:
+	case ENFILE:
+		return ripc_strerror(err);
+	default:
+		return strerror(abs(err));
+	}
 }

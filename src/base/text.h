@@ -20,8 +20,8 @@ int ripc__reason(int rc, char *why, size_t len, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /*
- * As strerror(), of a step that ends with epoll_ctl(): its ENOSPC is a limit of the system. @err:
- * positive or negative.
+ * As strerror(), of a step that makes descriptors or waits on them: the limits behind EMFILE,
+ * ENFILE and the ENOSPC of epoll_ctl() are named. @err: positive or negative.
  */
 const char *ripc__epoll_error(int err);
 

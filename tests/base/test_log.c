@@ -209,6 +209,9 @@ START_TEST(strerror__library_codes)
 	ck_assert_str_eq(ripc_strerror(-EPIPE), "peer lost, delivery not known");
 	ck_assert_str_eq(ripc_strerror(-EOWNERDEAD), "context belongs to the parent process");
 	ck_assert_str_eq(ripc_strerror(-ENODEV), "no usable transport");
+	ck_assert_str_eq(ripc_strerror(-EMFILE), "Too many open files (ulimit -n)");
+	ck_assert_str_eq(ripc_strerror(-ENFILE),
+			 "Too many open files in system (sysctl fs.file-max)");
 }
 END_TEST
 

@@ -4,6 +4,7 @@
 #include "shm_pair.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -31,9 +32,9 @@ static struct ripc__event failed(rlim_t descriptors)
 /* _i: the step that finds no descriptor: the socket, the shared memory. */
 START_TEST(connect__no_descriptor)
 {
-	static const char *const texts[] = {"Too many open files",
-					    "cannot make shared memory: Too many open files"};
+	static const char *const texts[] = {"", "cannot make shared memory: "};
 	struct ripc__event ev;
+	char text[160];
 	int fd;
 
 	t = open_shm();
@@ -42,7 +43,8 @@ START_TEST(connect__no_descriptor)
 	close(fd);
 	ev = failed((rlim_t)(fd + _i));
 	ck_assert_int_eq(ev.status, -EMFILE);
-	ck_assert_str_eq(ev.text, texts[_i]);
+	snprintf(text, sizeof(text), "%s%s", texts[_i], ripc_strerror(EMFILE));
+	ck_assert_str_eq(ev.text, text);
 	OPS->ep_close(ev.ep);
 	close_shm(peer);
 	close_shm(t);

@@ -2,6 +2,7 @@
 /* From a socket to an open endpoint: TCP connection, MPA request and reply. */
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "transport/iwarp/soft/soft.h"
 
 #include <errno.h>
@@ -123,7 +124,7 @@ void ripc__soft_try_next_addr(struct ripc__ep *ep)
 		err = start(ep);
 		if (!err)
 			return;
-		note(s, err, strerror(-err));
+		note(s, err, ripc__epoll_error(err));
 		ripc__soft_drop_socket(ep);
 	}
 	/* The peer counts as dead only if every address refused the connection. */
