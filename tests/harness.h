@@ -56,6 +56,12 @@ uint64_t test_ids(void);
 bool test_own_network(void);
 
 /*
+ * From now on the kernel refuses this system call to the process with an error number, as a sandbox
+ * does. @first: if the first argument has this value; -1: always. Return: whether that is possible.
+ */
+bool test_refuse(long call, int first, int err);
+
+/*
  * The network interface of an iWARP device for tests: RIPC_TEST_INTERFACES, or the one with the
  * address RIPC_LAB_IWARP_ADDRESS. NULL: there is none.
  */

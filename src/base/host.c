@@ -2,6 +2,7 @@
 #include "base/host.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -35,19 +36,29 @@ static bool read_boot_id(uint8_t boot[16])
 	return k == 32;
 }
 
+int ripc__host_socket(void)
+{
+	/* A sandbox may refuse some. */
+	static const int families[] = {AF_UNIX, AF_INET, AF_INET6};
+	int fd = -1;
+
+	for (unsigned i = 0; i < sizeof(families) / sizeof(families[0]) && fd < 0; i++)
+		fd = socket(families[i], SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	return fd < 0 ? -errno : fd;
+}
+
 static uint64_t read_netns(void)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = ripc__host_socket(), err;
 	uint64_t cookie = 0;
 	socklen_t len = sizeof(cookie);
 	struct stat st;
 
-	if (fd >= 0) {
-		if (getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len))
-			cookie = 0;
-		close(fd);
-	}
-	if (!cookie && !stat("/proc/self/ns/net", &st))
+	if (fd < 0)
+		return 0;
+	err = getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) ? errno : 0;
+	close(fd);
+	if (err == ENOPROTOOPT && !stat("/proc/self/ns/net", &st))
 		cookie = st.st_ino;
 	return cookie;
 }

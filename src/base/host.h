@@ -23,6 +23,12 @@ struct ripc__host {
 	uint64_t netns;
 };
 
+/*
+ * A datagram socket to ask the kernel by, of any family that this process may use. Return: its
+ * descriptor or a negative errno.
+ */
+int ripc__host_socket(void);
+
 /* Any thread. Does not block. */
 void ripc__host_get(struct ripc__host *host);
 

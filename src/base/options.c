@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "base/options.h"
+#include "base/host.h"
 #include "base/text.h"
 
 #include "base/resolver_chain.h"
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -103,9 +103,9 @@ static int interface_find(const char *name)
 	if (strlen(name) >= sizeof(ifr.ifr_name))
 		return -ENODEV;
 	strcpy(ifr.ifr_name, name);
-	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = ripc__host_socket();
 	if (fd < 0)
-		return -errno;
+		return fd;
 	rc = ioctl(fd, SIOCGIFINDEX, &ifr) ? -errno : 0;
 	close(fd);
 	return rc;

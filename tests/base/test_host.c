@@ -4,9 +4,12 @@
 #include "base/host.h"
 #include "harness.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 
 START_TEST(host_get__the_same_each_time)
 {
@@ -63,6 +66,21 @@ START_TEST(host_get__without_proc)
 }
 END_TEST
 
+/* A sandbox without Unix sockets, or without any: a number of another kind would differ. */
+START_TEST(host_get__without_unix_sockets)
+{
+	struct ripc__host a, b;
+
+	ripc__host_get(&a);
+	if (!test_refuse(SYS_socket, _i ? -1 : AF_UNIX, EAFNOSUPPORT)) {
+		test_skip("no system call can be refused here: %s", strerror(errno));
+		return;
+	}
+	ripc__host_get(&b);
+	ck_assert_uint_eq(b.netns, _i ? 0 : a.netns);
+}
+END_TEST
+
 START_TEST(host_same__known_ones_only)
 {
 	uint8_t none[16] = {0}, one[16] = {1}, two[16] = {2};
@@ -84,6 +102,7 @@ int main(void)
 	tcase_add_test(tc, host_get__the_same_each_time);
 	tcase_add_test(tc, host_get__another_network_namespace);
 	tcase_add_test(tc, host_get__without_proc);
+	tcase_add_loop_test(tc, host_get__without_unix_sockets, 0, 2);
 	tcase_add_test(tc, host_same__known_ones_only);
 	suite_add_tcase(suite, tc);
 	return test_main("base/host", suite);

@@ -13,7 +13,9 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -233,6 +235,18 @@ START_TEST(load__interfaces_out_of_descriptors)
 }
 END_TEST
 
+/* A sandbox without Unix sockets. */
+START_TEST(load__interfaces_without_unix_sockets)
+{
+	if (!test_refuse(SYS_socket, AF_UNIX, EAFNOSUPPORT)) {
+		test_skip("no system call can be refused here: %s", strerror(errno));
+		return;
+	}
+	ck_assert_msg(!load("interfaces=lo"), "%s", why);
+	refused("interfaces=nonsense0", "nonsense0", "no network interface");
+}
+END_TEST
+
 START_TEST(load__text_refused)
 {
 	char text[2000];
@@ -431,6 +445,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tc, load__lists);
 	tcase_add_test(tc, load__lists_refused);
 	tcase_add_test(tc, load__interfaces_out_of_descriptors);
+	tcase_add_test(tc, load__interfaces_without_unix_sockets);
 	tcase_add_test(tc, load__text_refused);
 	tcase_add_test(tc, load__last_one_wins);
 	tcase_add_test(tc, load__environment);
