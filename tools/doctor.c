@@ -319,8 +319,8 @@ static void check_container(struct doctor *d)
 		doctor_report(
 			d, DOCTOR_WARNING, "container",
 			"this is a container without a directory that it shares with others, so "
-			"it reaches those of the same host over the network only: mount one into "
-			"each and name it with RIPC_SHM_DIR");
+			"it reaches those of this host that have another network namespace over "
+			"the network only: mount one into each and name it with RIPC_SHM_DIR");
 }
 
 static void check_key(struct doctor *d)
