@@ -212,8 +212,12 @@ static const struct setting *find(const char *name, size_t len, bool upper)
 	return NULL;
 }
 
+#define ORIGIN_MAX 160 /* bytes of a setting in an error, so that the reason has room, too */
+
 static int load_environment(struct ripc__options *opt, char *why, size_t whylen)
 {
+	char origin[ORIGIN_MAX];
+
 	for (char **e = environ; e && *e; e++) {
 		const char *equals = strchr(*e, '=');
 		const struct setting *s;
@@ -224,12 +228,13 @@ static int load_environment(struct ripc__options *opt, char *why, size_t whylen)
 		/* Variables of the test programs and of the lab are not settings of a context. */
 		if (!strncmp(*e, "RIPC_TEST_", 10) || !strncmp(*e, "RIPC_LAB_", 9))
 			continue;
+		ripc__append(origin, sizeof(origin), 0, "%s", *e);
 		s = find(*e + 5, (size_t)(equals - *e) - 5, true);
 		if (!s)
 			return ripc__reason(-EINVAL, why, whylen,
 					    "environment variable %s: no such setting, see ripc(7)",
-					    *e);
-		rc = set(opt, s, equals + 1, *e, why, whylen);
+					    origin);
+		rc = set(opt, s, equals + 1, origin, why, whylen);
 		if (rc)
 			return rc;
 	}
@@ -238,7 +243,7 @@ static int load_environment(struct ripc__options *opt, char *why, size_t whylen)
 
 static int load_text(struct ripc__options *opt, const char *text, char *why, size_t whylen)
 {
-	char word[512];
+	char word[512], origin[ORIGIN_MAX];
 
 	while (*(text += strspn(text, " \t\n"))) {
 		size_t len = strcspn(text, " \t\n");
@@ -252,15 +257,16 @@ static int load_text(struct ripc__options *opt, const char *text, char *why, siz
 		memcpy(word, text, len);
 		word[len] = 0;
 		text += len;
+		ripc__append(origin, sizeof(origin), 0, "%s", word);
 		equals = strchr(word, '=');
 		if (!equals)
 			return ripc__reason(-EINVAL, why, whylen, "option %s: must be key=value",
-					    word);
+					    origin);
 		s = find(word, (size_t)(equals - word), false);
 		if (!s)
 			return ripc__reason(-EINVAL, why, whylen,
-					    "option %s: no such setting, see ripc(7)", word);
-		rc = set(opt, s, equals + 1, word, why, whylen);
+					    "option %s: no such setting, see ripc(7)", origin);
+		rc = set(opt, s, equals + 1, origin, why, whylen);
 		if (rc)
 			return rc;
 	}

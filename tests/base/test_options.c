@@ -320,6 +320,25 @@ START_TEST(load__error_is_truncated)
 }
 END_TEST
 
+/* A long value does not take the place of the reason. */
+START_TEST(load__long_value)
+{
+	char value[1000], text[600];
+
+	memset(value, 'v', sizeof(value) - 1);
+	value[sizeof(value) - 1] = 0;
+	setenv("RIPC_KEY_FILE", value, 1);
+	refused(NULL, "RIPC_KEY_FILE=vvv", "absolute path");
+	unsetenv("RIPC_KEY_FILE");
+	snprintf(text, sizeof(text), "wait=%.490s", value);
+	refused(text, "wait=vvv", "adaptive,poll,block");
+	snprintf(text, sizeof(text), "%.490s=1", value);
+	refused(text, "vvv", "no such setting");
+	setenv("RIPC_NONSENSE", value, 1);
+	refused(NULL, "RIPC_NONSENSE=vvv", "no such setting");
+}
+END_TEST
+
 /* ---- files that settings name ---- */
 
 static char dir[] = "/tmp/ripc-options-XXXXXX";
@@ -452,6 +471,7 @@ int main(int argc, char **argv)
 	tcase_add_test(tc, load__environment_refused);
 	tcase_add_test(tc, load__set_group_id_program);
 	tcase_add_test(tc, load__error_is_truncated);
+	tcase_add_test(tc, load__long_value);
 	suite_add_tcase(suite, tc);
 	tc = tcase_create("files");
 	tcase_set_timeout(tc, 60);
