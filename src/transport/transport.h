@@ -299,7 +299,8 @@ struct ripc__transport_ops {
 	 * ep_close(). A WRITE may be delayed until flush(), progress() or the next post() on the
 	 * endpoint: the core must call one of them within about 1 ms. A read beyond read_depth or a
 	 * full queue returns -EAGAIN, and EV_SENDABLE follows. -ENOTCONN or -ENODEV: EV_CLOSED
-	 * follows. Any other error: this transfer is impossible.
+	 * follows. Any other error: this transfer is impossible; -ENOMEM and -EPERM are explained
+	 * by ripc__fail().
 	 */
 	int (*transfer)(struct ripc__ep *ep, const struct ripc__transfer *x);
 

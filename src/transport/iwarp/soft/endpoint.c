@@ -249,13 +249,14 @@ int ripc__soft_transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
 	bool write = x->kind == RIPC__WRITE;
 	int err = check_open(ep);
 
-	if (err)
-		return err;
-	if (x->len > SOFT_RDMA_MAX)
+	if (!err && x->len > SOFT_RDMA_MAX)
 		return -EMSGSIZE;
-	err = write ? ripc__engine_write(ep->engine, x) : ripc__engine_read(ep->engine, x);
+	if (!err)
+		err = write ? ripc__engine_write(ep->engine, x) : ripc__engine_read(ep->engine, x);
 	if (err == -EAGAIN)
 		ep->want_sendable = true;
+	if (err == -ENOMEM)
+		ripc__fail_text(err, "iwarp/soft: out of memory");
 	if (err)
 		return err;
 	ripc__soft_ep_activate(ep);

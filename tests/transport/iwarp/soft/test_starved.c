@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* Endpoints without memory to receive into: they receive when there is memory again. */
+#include "base/log.h"
 #include "soft_pair.h"
 
 static bool no_memory;
@@ -68,6 +69,25 @@ START_TEST(soft_progress__memory_comes_back)
 }
 END_TEST
 
+/* A transfer over an endpoint that was idle: the error is explained, for the log of the core. */
+START_TEST(soft_transfer__no_memory)
+{
+	struct ripc__transfer read = {.kind = RIPC__READ, .len = 100};
+
+	sides_connect(NULL);
+	for (unsigned i = 0; i < 100; i++)
+		side_step(&a);
+	ops->trim(a.ep);
+	ck_assert_ptr_null(a.ep->engine);
+	no_memory = true;
+	ripc__fail(-EINVAL, "former failure");
+	ck_assert_int_eq(ops->transfer(a.ep, &read), -ENOMEM);
+	no_memory = false;
+	ck_assert_str_eq(ripc_error_detail(), "iwarp/soft: out of memory");
+	sides_close();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("starved");
@@ -75,6 +95,7 @@ int main(void)
 
 	tcase_set_timeout(tc, 60);
 	tcase_add_loop_test(tc, soft_progress__memory_comes_back, 0, 2);
+	tcase_add_test(tc, soft_transfer__no_memory);
 	suite_add_tcase(suite, tc);
 	return test_main("iwarp/soft/starved", suite);
 }
