@@ -397,10 +397,14 @@ int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
 
 int ripc__ring_transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
 {
+	int rc;
+
 	if (ep->state != RIPC__EP_OPEN)
 		return -ENOTCONN;
 	ripc__ring_ep_activate(ep);
 	if (x->kind == RIPC__READ)
-		return ripc__ring_read(&ep->ring, x->local, x->len, x->raddr, x->rkey, x->wr_id);
-	return ripc__ring_write(&ep->ring, x->local, x->len, x->raddr, x->rkey, x->wr_id);
+		rc = ripc__ring_read(&ep->ring, x->local, x->len, x->raddr, x->rkey, x->wr_id);
+	else
+		rc = ripc__ring_write(&ep->ring, x->local, x->len, x->raddr, x->rkey, x->wr_id);
+	return rc == -ENOMEM ? ripc__fail_text(rc, "out of memory") : rc;
 }

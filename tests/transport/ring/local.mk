@@ -5,6 +5,7 @@ libtests_la_SOURCES += tests/transport/ring/heap_backend.h tests/transport/ring/
 
 check_PROGRAMS += tests/transport/ring/test_arm
 check_PROGRAMS += tests/transport/ring/test_endpoint
+tests_transport_ring_test_endpoint_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 check_PROGRAMS += tests/transport/ring/test_ring
 check_PROGRAMS += tests/transport/ring/test_region
 check_PROGRAMS += tests/transport/ring/test_soak

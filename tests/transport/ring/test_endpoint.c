@@ -16,6 +16,16 @@
 static struct ripc__transport *a, *b;
 static struct ripc__ep *from[PEERS], *to[PEERS];
 
+static bool no_memory; /* for the transfers of a ring */
+
+void *__real_calloc(size_t n, size_t len);
+void *__wrap_calloc(size_t n, size_t len);
+void *__wrap_calloc(size_t n, size_t len)
+{
+	return no_memory && len == sizeof(struct ripc__ring_transfers) ? NULL
+								       : __real_calloc(n, len);
+}
+
 static void setup(void)
 {
 	struct ripc__transport_env env = {0};
@@ -304,6 +314,22 @@ static unsigned set_state(unsigned before, unsigned after)
 	return ep.state;
 }
 
+/* The error is explained, for the log of the core. */
+START_TEST(transfer__no_memory)
+{
+	struct ripc__transfer x = {.kind = _i ? RIPC__WRITE : RIPC__READ, .len = 100};
+
+	connect_one(0);
+	no_memory = true;
+	ripc__fail(-EINVAL, "former failure");
+	ck_assert_int_eq(OPS->transfer(from[0], &x), -ENOMEM);
+	no_memory = false;
+	ck_assert_str_eq(ripc_error_detail(), "out of memory");
+	OPS->ep_close(from[0]);
+	OPS->ep_close(to[0]);
+}
+END_TEST
+
 START_TEST(set_state__transitions)
 {
 	static const unsigned allowed[RIPC__EP_STATES] = {
@@ -330,6 +356,7 @@ int main(void)
 	tcase_add_test(c, reg__missing_pages);
 	tcase_add_test(c, progress__takes_turns);
 	tcase_add_test(c, arm__kicks_once);
+	tcase_add_loop_test(c, transfer__no_memory, 0, 2);
 	tcase_add_test(c, set_state__transitions);
 	suite_add_tcase(s, c);
 	return test_main("transport/ring/endpoint", s);
