@@ -51,18 +51,25 @@ static void check_peers(struct pcie *t)
 		check_peer(ep);
 }
 
+static void lose_entry(struct pcie *t)
+{
+	t->lost = true;
+	ripc__report_bad_input(&t->reports, "our entry in the shared memory",
+			       "lost: we showed no sign of life, or the device is gone");
+}
+
 /* Shows that we live, and checks the peers. */
 static void heartbeat(struct pcie *t, uint64_t now_ns)
 {
 	t->last_heartbeat_ns = now_ns;
-	if (t->state == PCIE_UP && !ripc__pcie_heartbeat(&t->memory, now_ns))
-		pcie_set_state(t, PCIE_LOST);
+	if (!t->lost && !ripc__pcie_heartbeat(&t->memory, now_ns))
+		lose_entry(t);
 	/* Endpoints of the old entry would write into memory that others use by now. */
-	if (t->state == PCIE_LOST_REPORTED && ripc__list_empty(&t->r.eps) &&
-	    ripc__pcie_entry_renew(&t->memory)) {
+	if (t->lost && ripc__list_empty(&t->r.eps) && ripc__pcie_entry_renew(&t->memory)) {
 		ripc__pcie_set_doorbell(&t->memory, ripc__pcie_doorbell_word(&t->doorbell));
 		t->notify_count = ripc__pcie_notify_count(&t->memory);
-		pcie_set_state(t, PCIE_REJOINED);
+		t->lost = false;
+		t->reports.address = true;
 	}
 	check_peers(t);
 }
@@ -70,9 +77,9 @@ static void heartbeat(struct pcie *t, uint64_t now_ns)
 /* Call before others write into the memory: if our entry is lost, they will not. */
 static void check_entry(struct pcie *t)
 {
-	if (t->state != PCIE_UP || ripc__pcie_entry_held(&t->memory))
+	if (t->lost || ripc__pcie_entry_held(&t->memory))
 		return;
-	pcie_set_state(t, PCIE_LOST);
+	lose_entry(t);
 	check_peers(t);
 }
 
@@ -159,20 +166,8 @@ static unsigned poll_setup(struct pcie *t, struct ripc__event *ev, bool *more)
 	unsigned n;
 	bool all;
 
-	if (t->state == PCIE_REJOINED) {
-		pcie_set_state(t, PCIE_UP);
-		*ev = (struct ripc__event){.kind = RIPC__EV_ADDRESS};
-		return 1;
-	}
-	if (t->state != PCIE_UP) {
-		if (t->state == PCIE_LOST_REPORTED)
-			return 0;
-		pcie_set_state(t, PCIE_LOST_REPORTED);
-		*ev = (struct ripc__event){.kind = RIPC__EV_BAD_INPUT,
-					   .text = "our entry in the shared memory was lost: we "
-						   "showed no sign of life, or the device is gone"};
-		return 1;
-	}
+	if (t->lost)
+		return 0;
 	notify_count = ripc__pcie_notify_count(&t->memory);
 	if (t->r.neps[RIPC__EP_CONNECTING])
 		ripc__list_for_each_entry (ep, &t->r.eps, link)
@@ -242,9 +237,11 @@ static unsigned pcie_progress(struct ripc__transport *tr, struct ripc__event *ev
 	if (now_ns >= t->last_heartbeat_ns + RIPC__PCIE_HEARTBEAT_NS)
 		heartbeat(t, now_ns);
 	n = poll_setup(t, events, &more);
+	n += ripc__reports_take(&t->reports, events + n, max - n);
 	n += ripc__ring_transport_poll(&t->r, events + n, max - n, &more);
 	if (n || more)
 		t->last_rx_ns = now_ns;
+	more |= ripc__reports_pending(&t->reports);
 	next = more || n == max ? now_ns : now_ns + sleep_ns(t, now_ns);
 	*deadline_ns = MIN(*deadline_ns, next);
 	return n;
@@ -287,7 +284,7 @@ static int pcie_arm(struct ripc__transport *tr)
 
 	check_entry(t);
 	t->armed |= kicks;
-	return ripc__ring_transport_arm(&t->r, kicks) ||
+	return ripc__ring_transport_arm(&t->r, kicks) || ripc__reports_pending(&t->reports) ||
 	       (kicks && ripc__pcie_notify_count(&t->memory) != t->notify_count);
 }
 

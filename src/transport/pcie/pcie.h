@@ -9,9 +9,8 @@
 #include "transport/pcie/device.h"
 #include "transport/pcie/doorbell.h"
 #include "transport/pcie/memory.h"
+#include "transport/reports.h"
 #include "transport/ring/endpoint.h"
-
-#include <assert.h>
 
 #define PCIE_NO_BLOCK UINT32_MAX
 
@@ -21,20 +20,6 @@ struct pcie_ep {
 	uint32_t in, out; /* our block, and the peer's that we use; or PCIE_NO_BLOCK */
 	uint8_t epoch;    /* drawn by the active side */
 	bool can_wake_us; /* the peer can write to our doorbell */
-};
-
-/*
- * UP --no device, or the entry has another owner--> LOST --event--> LOST_REPORTED
- *  '--event-- REJOINED <--a new entry, without endpoints of the old one--------'
- *
- * pcie_set_state() asserts it.
- */
-enum pcie_state {
-	PCIE_UP,
-	PCIE_LOST, /* nothing may be written any more */
-	PCIE_LOST_REPORTED,
-	PCIE_REJOINED, /* it has another address */
-	PCIE_STATES,
 };
 
 struct pcie {
@@ -49,14 +34,10 @@ struct pcie {
 	uint64_t peer_timeout_ns;   /* silence after which a peer is dead */
 	uint64_t last_heartbeat_ns; /* our own */
 	uint64_t last_rx_ns;        /* when something arrived last */
-	enum pcie_state state;      /* pcie_set_state() */
+	/* No device, or the entry has another owner: nothing may be written any more. */
+	bool lost;
+	struct ripc__reports reports;
 };
-
-static inline void pcie_set_state(struct pcie *t, enum pcie_state to)
-{
-	assert(to == (t->state + 1) % PCIE_STATES);
-	t->state = to;
-}
 
 /*
  * Whether nothing may be written any more. Read anew from the memory: others take the entry of a
@@ -64,7 +45,7 @@ static inline void pcie_set_state(struct pcie *t, enum pcie_state to)
  */
 static inline bool pcie_lost(const struct pcie *t)
 {
-	return t->state != PCIE_UP || !ripc__pcie_entry_held(&t->memory);
+	return t->lost || !ripc__pcie_entry_held(&t->memory);
 }
 
 static inline struct pcie_ep *pcie_ep(const struct ripc__ep *ep)

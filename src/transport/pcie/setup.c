@@ -253,9 +253,8 @@ static unsigned handle_request(struct pcie *t, uint32_t block,
 	ep->out = block;
 	if (!params_read(ep, block, 0)) {
 		ripc__ring_ep_defer_free(&ep->ep);
-		*ev = (struct ripc__event){.kind = RIPC__EV_BAD_INPUT,
-					   .text = "malformed request in the shared memory"};
-		return 1;
+		ripc__report_bad_input(&t->reports, t->device.name, "malformed request");
+		return 0;
 	}
 	snprintf(ep->ep.setup->text, sizeof(ep->ep.setup->text), "entry %u of %.120s", entry,
 		 t->device.name);

@@ -2,7 +2,6 @@
 /* pcie: contexts that are killed, or stopped until others take their entry. */
 #define _GNU_SOURCE
 #include "pcie_pair.h"
-#include "transitions.h"
 
 /* The peer seems to be killed: it does nothing any more. */
 START_TEST(peer__dies)
@@ -23,21 +22,6 @@ START_TEST(peer__dies)
 	OPS->ep_close(w.ea);
 	close_pcie(w.a);
 	close_pcie(w.b);
-}
-END_TEST
-
-DEFINE_SET_STATE(struct pcie, pcie_set_state)
-
-START_TEST(set_state__transitions)
-{
-	static const unsigned allowed[PCIE_STATES] = {
-		[PCIE_UP] = 1u << PCIE_LOST,
-		[PCIE_LOST] = 1u << PCIE_LOST_REPORTED,
-		[PCIE_LOST_REPORTED] = 1u << PCIE_REJOINED,
-		[PCIE_REJOINED] = 1u << PCIE_UP,
-	};
-
-	check_transitions(set_state, allowed);
 }
 END_TEST
 
@@ -203,7 +187,6 @@ int main(void)
 		{"peer__stopped_and_continued", peer__stopped_and_continued},
 		{"peer__rejoins", peer__rejoins},
 		{"peer__memory_replaced", peer__memory_replaced},
-		{"set_state__transitions", set_state__transitions},
 		{"entry__lost", entry__lost},
 	};
 
