@@ -10,8 +10,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "transport/shm/doorbell.h"
-#include "transport/shm/packet.h"
+#include "transport/shm/shm.h"
 #include "wire/bytes.h"
 
 #include <errno.h>

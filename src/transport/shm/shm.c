@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* The vtable of shm: open and close, sockets, sleeping. */
 #define _GNU_SOURCE
-#include "transport/shm/doorbell.h"
+#include "transport/shm/shm.h"
 #include "base/clock.h"
 #include "base/host.h"
 #include "base/log.h"

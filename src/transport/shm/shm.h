@@ -16,6 +16,11 @@
 #define SHM_INCOMING_MAX 64u
 #define SHM_SETUP_NS     UINT64_C(3000000000) /* after which an INCOMING connection is closed */
 
+#define SHM_DOORBELL_AFTER 8u
+#define SHM_DOORBELLS_MAX  32u
+/* Events of an eventfd have this bit in the address of their endpoint. */
+#define SHM_DOORBELL_TAG 1u
+
 /*
  * Segments are in ep.ring.be from when they are mapped, before the engine starts: inbox, ours, and
  * map, the peer's.
@@ -23,7 +28,7 @@
 struct shm_ep {
 	struct ripc__ep ep;
 	int fd;
-	/* eventfds of doorbell.h, ours and the peer's; -1: kicks go over the socket */
+	/* eventfds of doorbell.c, ours and the peer's; -1: kicks go over the socket */
 	int doorbell, peer_doorbell;
 	/* the peer's process, at most PID_MAX_LIMIT, 1 << 22; 0: not in our PID namespace */
 	unsigned pid : 23;
@@ -73,7 +78,24 @@ extern const struct ripc__ring_backend_ops ripc__shm_ops, ripc__shm_unreadable_o
 /* Reads len bytes of the peer's memory. Return: 0 or a negative errno. */
 int ripc__shm_peer_read(const struct shm_ep *ep, void *to, uint64_t addr, size_t len);
 
-/* export.c */
+/* doorbell.c */
+/* A kick came over the socket. */
+void ripc__shm_doorbell_kicked(struct shm_ep *ep);
+/* A packet of n bytes with the descriptor fd, or -1. Return: whether fd, a doorbell, was taken. */
+bool ripc__shm_doorbell_take(struct shm_ep *ep, const uint8_t *packet, size_t n, int fd);
+/* Wakes the peer of a struct shm_ep: kick() of the back end. */
+void ripc__shm_doorbell_ring(void *ep);
+/* Closes both descriptors. forked: in a child, which shares the epoll set with its parent. */
+void ripc__shm_doorbell_close(struct shm_ep *ep, bool forked);
+
+/* packet.c */
+/* Sends one packet, with the descriptor fd unless it is -1. Return: 0 or a negative errno. */
+int ripc__shm_send(int sock, const struct iovec *iov, size_t niov, int fd);
+/*
+ * Receives one packet. *fd: its descriptor, the caller's, or -1; *flags: as of recvmsg(). Return:
+ * bytes, 0 at the end, or a negative errno; -EAGAIN: none.
+ */
+ssize_t ripc__shm_receive(int sock, struct iovec *iov, size_t niov, int *fd, int *flags);
 int ripc__shm_export(struct ripc__ep *ep, int fd, size_t len, uint32_t number);
 /*
  * Receives one packet from the socket of an open endpoint: a memory object, an eventfd, or a kick.

@@ -8,7 +8,6 @@
 
 #include "harness.h"
 #include "ripc.h"
-#include "transport/shm/packet.h"
 #include "transport/shm/shm.h"
 
 #include <stddef.h>

@@ -2,7 +2,6 @@
 /* shm: kicks over an eventfd in place of the socket, and peers that pass something else. */
 #define _GNU_SOURCE
 #include "shm_pair.h"
-#include "transport/shm/doorbell.h"
 #include "wire/bytes.h"
 #include "transport/transfer.h"
 
