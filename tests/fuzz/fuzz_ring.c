@@ -191,7 +191,7 @@ static void run(struct world *x, struct input *in)
 			poll_ring(x);
 			break;
 		case 5:
-			if (ripc__ring_has_work(&x->w))
+			if (x->w.work)
 				ripc__ring_progress(&x->w);
 			break;
 		case 6:

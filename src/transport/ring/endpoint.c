@@ -198,8 +198,8 @@ void ripc__ring_ep_activate(struct ripc__ep *ep)
 void ripc__ring_ep_make_idle(struct ripc__ep *ep)
 {
 	ep->idle = true;
-	/* The next post activates it. */
-	ripc__ring_close_fast_path(&ep->ring);
+	/* The next post takes the slow path, which activates it. */
+	ep->ring.tx_fast_end = 0;
 	ripc__ring_trim(&ep->ring);
 	free_setup(ep);
 	move_to(&ep->t->idle, ep);

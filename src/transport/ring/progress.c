@@ -61,14 +61,14 @@ void ripc__ring_release(struct ripc__transport *t, void *token)
 /* Work that a poll has begun was not tried yet, so no kick will come for it. */
 static inline bool has_new_work(const struct ripc__ring *ring, bool busy)
 {
-	return !busy && ripc__ring_has_work(ring);
+	return !busy && ring->work;
 }
 
 /* Moves data of an engine. Its end is not among the events. */
 static unsigned poll_ring(struct ripc__ep *ep, struct ripc__event *events, unsigned max, bool *more)
 {
 	struct ripc__ring *ring = &ep->ring;
-	bool busy = ripc__ring_has_work(ring);
+	bool busy = ring->work;
 	unsigned n = 0;
 
 	if (busy && ripc__ring_progress(ring))
@@ -159,7 +159,7 @@ static inline void poll_idle_one(struct ripc__transport *t)
 static void __attribute__((noinline)) try_make_idle(struct ripc__ep *ep)
 {
 	ep->empty_polls = 0;
-	if (!ep->t->may_idle || ripc__ring_has_work(&ep->ring))
+	if (!ep->t->may_idle || ep->ring.work)
 		return;
 	ripc__ring_arm(&ep->ring);
 	/* The request first, then the check: see ripc__ring_kick_if_armed(). */
@@ -171,7 +171,7 @@ static void __attribute__((noinline)) try_make_idle(struct ripc__ep *ep)
 /* Whether a pass has anything to do for an open endpoint besides messages. */
 static inline bool has_other_work(const struct ripc__ep *ep)
 {
-	return ripc__ring_has_work(&ep->ring) || ep->established || ep->lost || ep->ring.status;
+	return ep->ring.work || ep->established || ep->lost || ep->ring.status;
 }
 
 /*
@@ -258,7 +258,7 @@ poll_one_slow(struct ripc__transport *t, struct ripc__event *ev)
 	bool more = false;
 	uint8_t *buf;
 
-	if (!ripc__ring_ready(&ep->ring) || ripc__ring_has_work(&ep->ring))
+	if (!ripc__ring_ready(&ep->ring) || ep->ring.work)
 		return false;
 	ep->empty_polls = 0;
 	buf = recv_buf(t);
@@ -370,7 +370,7 @@ bool ripc__ring_transport_arm(struct ripc__transport *t, bool kicks)
 	/* All endpoints are armed and had nothing to do. */
 	ripc__list_for_each_entry_safe (ep, next, &t->eps, link)
 		if (t->may_idle && ep->state == RIPC__EP_OPEN &&
-		    ep->empty_polls >= IDLE_POLLS_MIN && !ripc__ring_has_work(&ep->ring))
+		    ep->empty_polls >= IDLE_POLLS_MIN && !ep->ring.work)
 			ripc__ring_ep_make_idle(ep);
 	return false;
 }

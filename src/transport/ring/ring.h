@@ -140,7 +140,8 @@ struct ripc__ring {
 			uint8_t unnotified;
 			bool want_sendable; /* a post was refused */
 		};
-		uint64_t work; /* 0: none of these */
+		/* for ripc__ring_progress(), other than arrivals; 0: none of these */
+		uint64_t work;
 	};
 };
 
@@ -161,11 +162,6 @@ static inline void ripc__ring_fail(struct ripc__ring *ring, int status, const ch
 	ring->status = status;
 	ring->why = why;
 	ring->tx_fast_end = ring->rx_fast_end = 0;
-}
-/* Sends take the slow path until ripc__ring_send() finds the fast one open again. */
-static inline void ripc__ring_close_fast_path(struct ripc__ring *ring)
-{
-	ring->tx_fast_end = 0;
 }
 /* Frees memory that only transfers need, if there are none. */
 void ripc__ring_trim(struct ripc__ring *ring);
@@ -215,12 +211,6 @@ static inline bool ripc__ring_ready(const struct ripc__ring *ring)
 
 	return (uint32_t)le64toh(word) == (uint32_t)(ring->rx + 1) &&
 	       le64toh(word) >> 56 == ring->epoch;
-}
-
-/* Whether there is other work than arrivals, for ripc__ring_progress(). */
-static inline bool ripc__ring_has_work(const struct ripc__ring *ring)
-{
-	return ring->work;
 }
 
 /* Moves some of the posted and served data. Return: whether it moved anything, or has events. */

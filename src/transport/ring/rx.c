@@ -7,7 +7,8 @@
 
 /* ---- credit ---- */
 
-void ripc__ring_return_credit(struct ripc__ring *ring)
+/* Advertises to the peer how much was taken. */
+static void return_credit(struct ripc__ring *ring)
 {
 	bool bytes = ring->rx_bulk - ring->rx_bulk_advertised > ring->bulk_mask / 4;
 
@@ -282,7 +283,7 @@ bool ripc__ring_recv_bulk(struct ripc__ring *ring, uint8_t *buf, struct ripc__ev
 		return false;
 	ring->armed = false;
 	if (__builtin_expect(credit_due(ring), 0))
-		ripc__ring_return_credit(ring);
+		return_credit(ring);
 	return true;
 }
 
@@ -303,7 +304,7 @@ bool ripc__ring_poll(struct ripc__ring *ring, uint8_t *buf, struct ripc__event *
 		if (ring->status)
 			return false;
 		if (credit_due(ring))
-			ripc__ring_return_credit(ring);
+			return_credit(ring);
 		if (found)
 			return true;
 	}

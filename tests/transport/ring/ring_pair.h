@@ -122,7 +122,7 @@ static inline bool ring_end_poll(struct ring_end *e)
 {
 	struct ripc__event ev;
 
-	if (ripc__ring_has_work(&e->w))
+	if (e->w.work)
 		ripc__ring_progress(&e->w);
 	if (!ripc__ring_poll(&e->w, e->buf, &ev))
 		return false;

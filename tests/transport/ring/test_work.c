@@ -183,7 +183,7 @@ static bool pass(struct end *x)
 		ripc__ring_disarm(w);
 	}
 	x->asleep = false;
-	moved = ripc__ring_has_work(w) && ripc__ring_progress(w);
+	moved = w->work && ripc__ring_progress(w);
 	while (n < most && ripc__ring_poll(w, x->e->buf, &ev)) {
 		n++;
 		handle_event(x, &ev);

@@ -106,7 +106,7 @@ START_TEST(idle__posts_and_closes)
 	ck_assert(!w.eb->idle);
 	/* Posts that were held back are sent before the next sleep. */
 	make_idle(&w);
-	ck_assert(!ripc__ring_has_work(&w.eb->ring));
+	ck_assert(!w.eb->ring.work);
 	ck_assert_int_eq(OPS->post(w.eb, head, sizeof(head), &(struct iovec){"x", 1}, 1, false), 0);
 	ck_assert(!w.eb->idle);
 	make_idle(&w);
