@@ -12,10 +12,9 @@
 __attribute__((unused)) static const unsigned next_states[IB_EP_STATES] = {
 	[IB_EP_CONNECTING] = TO(ESTABLISHED) | TO(BROKEN) | TO(CLOSING),
 	[IB_EP_REQUESTED] = TO(PENDING) | TO(CLOSING),
-	[IB_EP_PENDING] = TO(CONNECTING) | TO(WITHDRAWN) | TO(CLOSING),
+	[IB_EP_PENDING] = TO(CONNECTING) | TO(CLOSING),
 	[IB_EP_ESTABLISHED] = TO(OPEN) | TO(BROKEN) | TO(LINGERING) | TO(CLOSING),
 	[IB_EP_OPEN] = TO(BROKEN) | TO(LINGERING) | TO(CLOSING),
-	[IB_EP_WITHDRAWN] = TO(CLOSING),
 	[IB_EP_BROKEN] = TO(DRAINED) | TO(CLOSING),
 	[IB_EP_DRAINED] = TO(REPORTED) | TO(CLOSING),
 	[IB_EP_REPORTED] = TO(CLOSING),
@@ -43,8 +42,7 @@ void ripc__ib_ep_leave(struct ripc__ep *ep, enum ib_ep_state to)
 {
 	if (ib_ep_closed(ep))
 		return;
-	if (ib_ep_half_open(ep))
-		ep->t->nhalf_open--;
+	ep->t->nhalf_open -= ep->state == IB_EP_REQUESTED || ep->state == IB_EP_PENDING;
 	ripc__ib_ep_set_state(ep, to);
 	ripc__list_del(&ep->events);
 	ripc__list_add(&ep->t->dying, &ep->dying);
@@ -59,9 +57,6 @@ void ripc__ib_ep_break(struct ripc__ep *ep, int status, const char *why)
 	switch (ep->state) {
 	case IB_EP_REQUESTED:
 		ripc__ib_ep_leave(ep, IB_EP_CLOSING);
-		break;
-	case IB_EP_PENDING:
-		ripc__ib_ep_set_state(ep, IB_EP_WITHDRAWN);
 		break;
 	case IB_EP_LINGERING:
 		ripc__ib_ep_set_state(ep, IB_EP_CLOSING);

@@ -4,7 +4,6 @@
  *
  *   active    CONNECTING
  *   passive   REQUESTED -> PENDING -> accepted: CONNECTING
- *                               \---> lost: WITHDRAWN
  *   both      CONNECTING -> ESTABLISHED -> OPEN
  *             CONNECTING, OPEN -> lost: BROKEN -> DRAINED -> REPORTED
  *             ESTABLISHED -> lost and EV_ESTABLISHED reported: BROKEN
@@ -24,14 +23,14 @@ enum ib_sendable { IB_SENDABLE_NONE, IB_SENDABLE_WANTED, IB_SENDABLE_DUE };
 enum ib_ep_state {
 	IB_EP_CONNECTING, /* the wire-up runs; the core knows the endpoint */
 	IB_EP_REQUESTED,  /* EV_REQUEST is to be reported */
-	IB_EP_PENDING,    /* EV_REQUEST was reported: the core accepts or rejects */
+	/* EV_REQUEST was reported: the core accepts, which fails if it was lost, or rejects. */
+	IB_EP_PENDING,
 	/*
 	 * EV_ESTABLISHED is to be reported, before all that was received. Posting is possible,
 	 * unless the connection was lost meanwhile.
 	 */
 	IB_EP_ESTABLISHED,
 	IB_EP_OPEN,      /* posting is possible */
-	IB_EP_WITHDRAWN, /* lost while PENDING: accepting it fails */
 	IB_EP_BROKEN,    /* lost: earlier completions are still delivered */
 	IB_EP_DRAINED,   /* the completion queue was found empty: EV_CLOSED is to be reported */
 	IB_EP_REPORTED,  /* EV_CLOSED was reported: the core closes it */

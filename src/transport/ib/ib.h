@@ -280,13 +280,6 @@ static inline bool ib_ep_closed(const struct ripc__ep *ep)
 	return ep->state >= IB_EP_LINGERING;
 }
 
-/* Whether the core has not yet answered the request of the peer. */
-static inline bool ib_ep_half_open(const struct ripc__ep *ep)
-{
-	return ep->state == IB_EP_REQUESTED || ep->state == IB_EP_PENDING ||
-	       ep->state == IB_EP_WITHDRAWN;
-}
-
 static inline struct ripc__event ib_event(struct ripc__ep *ep, enum ripc__ev_kind kind)
 {
 	return (struct ripc__event){.kind = kind, .user = ep->user, .ep = ep};

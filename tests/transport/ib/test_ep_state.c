@@ -20,7 +20,7 @@ static void in_state(unsigned state)
 	ripc__list_init(&ep.dying);
 	ep.t = &t;
 	ep.state = (enum ib_ep_state)state;
-	t.nhalf_open = ib_ep_half_open(&ep);
+	t.nhalf_open = state == IB_EP_REQUESTED || state == IB_EP_PENDING;
 }
 
 static unsigned set(unsigned from, unsigned to)
@@ -50,10 +50,9 @@ START_TEST(set_state__transitions)
 	static const unsigned allowed[IB_EP_STATES] = {
 		[IB_EP_CONNECTING] = TO(ESTABLISHED) | TO(BROKEN) | TO(CLOSING),
 		[IB_EP_REQUESTED] = TO(PENDING) | TO(CLOSING),
-		[IB_EP_PENDING] = TO(CONNECTING) | TO(WITHDRAWN) | TO(CLOSING),
+		[IB_EP_PENDING] = TO(CONNECTING) | TO(CLOSING),
 		[IB_EP_ESTABLISHED] = TO(OPEN) | TO(BROKEN) | TO(LINGERING) | TO(CLOSING),
 		[IB_EP_OPEN] = TO(BROKEN) | TO(LINGERING) | TO(CLOSING),
-		[IB_EP_WITHDRAWN] = TO(CLOSING),
 		[IB_EP_BROKEN] = TO(DRAINED) | TO(CLOSING),
 		[IB_EP_DRAINED] = TO(REPORTED) | TO(CLOSING),
 		[IB_EP_REPORTED] = TO(CLOSING),
@@ -69,11 +68,11 @@ START_TEST(break__states)
 	static const int after[IB_EP_STATES] = {
 		[IB_EP_CONNECTING] = IB_EP_BROKEN,
 		[IB_EP_REQUESTED] = IB_EP_CLOSING,
-		[IB_EP_PENDING] = IB_EP_WITHDRAWN,
+		/* Accepting it fails. */
+		[IB_EP_PENDING] = IB_EP_PENDING,
 		[IB_EP_OPEN] = IB_EP_BROKEN,
 		/* Once it is reported: below. */
 		[IB_EP_ESTABLISHED] = IB_EP_ESTABLISHED,
-		[IB_EP_WITHDRAWN] = IB_EP_WITHDRAWN,
 		[IB_EP_BROKEN] = IB_EP_BROKEN,
 		[IB_EP_DRAINED] = IB_EP_DRAINED,
 		[IB_EP_REPORTED] = IB_EP_REPORTED,
@@ -141,7 +140,6 @@ START_TEST(leave__closing)
 		[IB_EP_PENDING] = IB_EP_CLOSING,
 		[IB_EP_ESTABLISHED] = IB_EP_CLOSING,
 		[IB_EP_OPEN] = IB_EP_CLOSING,
-		[IB_EP_WITHDRAWN] = IB_EP_CLOSING,
 		[IB_EP_BROKEN] = IB_EP_CLOSING,
 		[IB_EP_DRAINED] = IB_EP_CLOSING,
 		[IB_EP_REPORTED] = IB_EP_CLOSING,
@@ -163,7 +161,6 @@ START_TEST(leave__lingering)
 		[IB_EP_ESTABLISHED] = IB_EP_LINGERING,
 		[IB_EP_PENDING] = REFUSED,
 		[IB_EP_OPEN] = IB_EP_LINGERING,
-		[IB_EP_WITHDRAWN] = REFUSED,
 		[IB_EP_BROKEN] = REFUSED,
 		[IB_EP_DRAINED] = REFUSED,
 		[IB_EP_REPORTED] = REFUSED,
