@@ -71,7 +71,7 @@ struct ripc__iwarp_listeners {
 
 /*
  * Opens all, and watches changes_fd with @data. The members up to interfaces are set, changes_fd is
- * -1, and ripc__udp_watch() was called. Return: 0 or a negative errno, explained.
+ * -1. Return: 0 or a negative errno, explained.
  */
 int ripc__iwarp_listen(struct ripc__iwarp_listeners *ls, uint64_t data);
 /* Closes those of a device; NULL: all. */

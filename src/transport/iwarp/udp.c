@@ -20,25 +20,21 @@
 #define UDP_OVERHEAD    48u  /* bytes of IPv6 and UDP header */
 #define EMPTY_POLLS_MAX 512u /* empty polls after which only epoll reports the sockets */
 
-void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host,
-		    struct ripc__slab_pool *slabs, uintptr_t tag)
+void ripc__udp_init(struct ripc__udp *u, const char *name, struct ripc__slab_pool *slabs,
+		    uintptr_t tag, int epoll_fd, uint64_t data, uint64_t step)
 {
 	*u = (struct ripc__udp){
 		.name = name,
-		.host = host,
+		.host = ripc__iwarp_host_id(),
 		.max = RIPC__UDP_MAX,
+		.epoll_fd = epoll_fd,
+		.data = data,
+		.step = step,
 		.rx = {.slabs = slabs, .tag = tag},
 		.empty_polls = EMPTY_POLLS_MAX,
 		.empty_takes = EMPTY_POLLS_MAX,
 	};
-	u->epoll_fd = u->port[RIPC__UDP_CONN].fd = -1;
-}
-
-void ripc__udp_watch(struct ripc__udp *u, int epoll_fd, uint64_t data, uint64_t step)
-{
-	u->epoll_fd = epoll_fd;
-	u->data = data;
-	u->step = step;
+	u->port[RIPC__UDP_CONN].fd = -1;
 }
 
 int ripc__udp_port_watch(const struct ripc__udp *u, unsigned i)

@@ -106,11 +106,12 @@ struct ripc__udp {
 	unsigned empty_takes;  /* calls of ripc__udp_poll_one() */
 };
 
-/* @slabs: memory for received datagrams. @tag: of struct ripc__udp_rx. */
-void ripc__udp_init(struct ripc__udp *u, const char *name, uint64_t host,
-		    struct ripc__slab_pool *slabs, uintptr_t tag);
-/* Adds sockets that are opened from now on to epoll: port i with data + i * step. */
-void ripc__udp_watch(struct ripc__udp *u, int epoll_fd, uint64_t data, uint64_t step);
+/*
+ * @slabs: memory for received datagrams. @tag: of struct ripc__udp_rx. The sockets are added to
+ * @epoll_fd, port i with data + i * step.
+ */
+void ripc__udp_init(struct ripc__udp *u, const char *name, struct ripc__slab_pool *slabs,
+		    uintptr_t tag, int epoll_fd, uint64_t data, uint64_t step);
 /*
  * Binds a socket to an IP address and a port chosen by the kernel. @mtu: of its interface, 0: no
  * limit. Return: its index in u->port, or a negative errno.

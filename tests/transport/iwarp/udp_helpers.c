@@ -18,7 +18,8 @@ void open_one(struct ripc__udp *u, const char *ip)
 		a.sa.sa_family = AF_INET;
 		ck_assert_int_eq(inet_pton(AF_INET, ip, &a.in.sin_addr), 1);
 	}
-	ripc__udp_init(u, "test", HOST, NULL, 0);
+	ripc__udp_init(u, "test", NULL, 0, -1, 1, 0);
+	u->host = HOST;
 	ck_assert_int_eq(ripc__udp_open(u, &a, 0), 0);
 }
 

@@ -31,7 +31,7 @@ int ripc__soft_connect(struct ripc__transport *t, const uint8_t *addr, size_t ad
 	if (ripc__iwarp_address_decode(&address, addr, addrlen))
 		return ripc__fail(-EINVAL, "iwarp/soft: malformed address of the peer: %zu bytes",
 				  addrlen);
-	if (!ripc__iwarp_address_order(&address, t->host, t->listen.scopes, t->listen.nscopes))
+	if (!ripc__iwarp_address_order(&address, t->udp.host, t->listen.scopes, t->listen.nscopes))
 		return ripc__fail(-EHOSTUNREACH,
 				  "iwarp/soft: the peer listens on the loopback of another host, "
 				  "or at IPv6 link-local addresses, and no interface in use here "

@@ -52,7 +52,7 @@ static void soft_close(struct ripc__transport *t)
 static int soft_open(struct ripc__transport **out, const struct ripc__transport_env *env)
 {
 	struct ripc__list *lists[6];
-	uint8_t secret[16];
+	uint8_t secret[16] = {0};
 	struct ripc__transport *t;
 	int err;
 
@@ -68,8 +68,13 @@ static int soft_open(struct ripc__transport **out, const struct ripc__transport_
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->multicast = env->opt->multicast == RIPC__MULTICAST_ON;
 	ripc__mcast_init(&t->mcast, "iwarp/soft", env->opt);
-	t->host = ripc__iwarp_host_id();
-	ripc__udp_init(&t->udp, "iwarp/soft", t->host, &t->pool, 0);
+	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	err = t->epoll_fd < 0
+		      ? ripc__fail(-errno, "iwarp/soft: cannot create an epoll descriptor: %s",
+				   strerror(errno))
+		      : 0;
+	ripc__udp_init(&t->udp, "iwarp/soft", &t->pool, 0, t->epoll_fd, SOFT_UDP,
+		       1u << SOFT_SOURCE_BITS);
 	t->listen = (struct ripc__iwarp_listeners){
 		.ops = &ripc__soft_listen_ops,
 		.t = t,
@@ -81,14 +86,9 @@ static int soft_open(struct ripc__transport **out, const struct ripc__transport_
 	};
 	t->now_ns = ripc__clock_ns();
 	ripc__slab_pool_init(&t->pool, SOFT_SLAB_MEMORY);
-	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	ripc__udp_watch(&t->udp, t->epoll_fd, SOFT_UDP, 1u << SOFT_SOURCE_BITS);
-	if (getrandom(secret, sizeof(secret), 0) != sizeof(secret))
+	if (!err && getrandom(secret, sizeof(secret), 0) != sizeof(secret))
 		err = ripc__fail(-EIO, "iwarp/soft: cannot draw a secret: getrandom() failed");
-	else if (t->epoll_fd < 0)
-		err = ripc__fail(-errno, "iwarp/soft: cannot create an epoll descriptor: %s",
-				 strerror(errno));
-	else
+	if (!err)
 		err = ripc__iwarp_listen(&t->listen, soft_source(SOFT_NETLINK, 0));
 	ripc__regions_init(&t->regions, secret);
 	if (err) {

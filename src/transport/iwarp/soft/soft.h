@@ -110,7 +110,6 @@ struct ripc__transport {
 	struct ripc__udp udp;
 	bool multicast;
 	struct ripc__mcast mcast;
-	uint64_t host; /* see struct ripc__iwarp_address */
 	int epoll_fd;
 	struct ripc__iwarp_listeners listen;
 	uint64_t accept_resume_ns; /* accept() is paused: out of descriptors; 0: it is not */

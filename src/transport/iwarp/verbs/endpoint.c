@@ -173,7 +173,7 @@ int ripc__iwv_connect(struct ripc__transport *t, const uint8_t *addr, size_t add
 	if (!ep)
 		return ripc__fail(-ENOMEM, "iwarp/verbs: out of memory");
 	/* Link-local addresses are those of iwarp/soft: this transport does not use them. */
-	ripc__iwarp_address_order(&address, t->host, NULL, 0);
+	ripc__iwarp_address_order(&address, t->udp.host, NULL, 0);
 	ep->user = user;
 	ep->address = address;
 	if (privlen)

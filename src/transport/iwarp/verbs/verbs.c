@@ -95,8 +95,6 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 	ripc__list_init(&t->deferred_free);
 	ripc__list_init(&t->regions);
 	ripc__slab_pool_init(&t->slabs, SLAB_MEMORY);
-	t->host = ripc__iwarp_host_id();
-	ripc__udp_init(&t->udp, "iwarp/verbs", t->host, &t->slabs, TOKEN_SLAB);
 	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->opt = env->opt;
 	t->listen = (struct ripc__iwarp_listeners){
@@ -119,7 +117,8 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 	if (!rc && t->epoll_fd < 0)
 		rc = ripc__fail(-errno, "iwarp/verbs: cannot create an epoll descriptor: %s",
 				strerror(errno));
-	ripc__udp_watch(&t->udp, t->epoll_fd, IWV_UDP, 1u << 8);
+	ripc__udp_init(&t->udp, "iwarp/verbs", &t->slabs, TOKEN_SLAB, t->epoll_fd, IWV_UDP,
+		       1u << 8);
 	if (!rc)
 		rc = iwv_watch(t, t->jobs.fd, IWV_CONNECT_DONE, 0);
 	if (!rc)

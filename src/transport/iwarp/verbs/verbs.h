@@ -130,7 +130,6 @@ struct ripc__transport {
 	int devices_fd;     /* changes of device files; < 0: not watched */
 	bool sink_writable; /* a device needs remote write access to the targets of reads */
 	uint32_t read_depth;
-	uint64_t host;               /* see struct ripc__iwarp_address */
 	struct ripc__list regions;   /* rdma/region.h */
 	struct ripc__list conns;     /* with an identifier */
 	struct ripc__list destroyed; /* without one, but with buffers in a completion queue */
