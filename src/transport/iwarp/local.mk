@@ -12,8 +12,8 @@ libripc_internal_la_SOURCES += src/transport/iwarp/soft/crc32c.c \
 	src/transport/iwarp/soft/ep_state.h \
 	src/transport/iwarp/soft/listener.c src/transport/iwarp/soft/mcast.c \
 	src/transport/iwarp/soft/mpa.c src/transport/iwarp/soft/mpa.h \
-	src/transport/iwarp/soft/polling.c src/transport/iwarp/soft/region.c \
-	src/transport/iwarp/soft/region.h src/transport/iwarp/soft/setup.c \
+	src/transport/iwarp/soft/region.c src/transport/iwarp/soft/region.h \
+	src/transport/iwarp/soft/setup.c \
 	src/transport/iwarp/soft/socket.c src/transport/iwarp/soft/soft.c \
 	src/transport/iwarp/soft/soft.h src/transport/iwarp/soft/stream.c
 if HAVE_VERBS

@@ -160,9 +160,7 @@ void ripc__soft_unwatch(struct ripc__transport *t, int fd);
 void ripc__soft_drop_socket(struct ripc__ep *ep);              /* closes it */
 void ripc__soft_tune(const struct ripc__transport *t, int fd); /* options of every connection */
 uint64_t ripc__soft_tcp_progress(struct ripc__ep *ep); /* bytes_transferred() of the vtable */
-
-/* polling.c */
-void ripc__soft_ep_activate(struct ripc__ep *ep); /* polls its socket in each progress() */
+void ripc__soft_ep_activate(struct ripc__ep *ep);      /* polls its socket in each progress() */
 void ripc__soft_ep_deactivate(struct ripc__ep *ep);
 void ripc__soft_ep_spin(struct ripc__ep *ep); /* active: takes its socket out of epoll */
 /* adds its socket to epoll again, if it was taken out */
