@@ -23,34 +23,24 @@ int ripc__ib_port_post(struct ib_port *p, struct ibv_ah *ah, uint32_t qpn, uint3
 {
 	uint8_t copy[INLINE_MAX];
 	struct ripc__verbs_slot *slot;
-	struct ibv_sge sge = {.length = (uint32_t)len};
-	struct ibv_send_wr wr; /* not initialized: this takes longer than to set these members */
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
 	int rc;
 
 	if (p->down)
 		return -ENOTCONN;
 	if (p->ud.stopped || !ripc__verbs_sendq_space(&p->sendq))
 		return -EAGAIN;
-	if (len <= p->ud.max_inline && len <= sizeof(copy)) {
+	if (len <= p->ud.max_inline && len <= sizeof(copy))
 		slot = ripc__verbs_sendq_alloc(&p->sendq, false);
-		wr.send_flags = IBV_SEND_INLINE;
-		sge.addr = (uintptr_t)copy;
-	} else {
+	else
 		slot = ripc__verbs_sendq_alloc_bounce(&p->sendq, false, &p->d->bounce);
-		if (!slot)
-			return -EAGAIN;
-		wr.send_flags = 0;
-		sge.addr = (uintptr_t)slot->bounce->data;
-		sge.lkey = slot->bounce->lkey;
-	}
+	if (!slot)
+		return -EAGAIN;
 	slot->kind = IB_SLOT_DATAGRAM;
-	wr.send_flags |= slot->signaled ? IBV_SEND_SIGNALED : 0u;
-	ripc__iov_gather((uint8_t *)(uintptr_t)sge.addr, iov, niov);
-	wr.wr_id = ripc__verbs_send_id(slot);
-	wr.next = NULL;
-	wr.sg_list = &sge;
-	wr.num_sge = 1;
-	wr.opcode = message ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+	ripc__iov_gather(slot->bounce ? slot->bounce->data : copy, iov, niov);
+	ripc__verbs_fill_send(&wr, &sge, slot, message ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND, copy,
+			      len);
 	wr.imm_data = htobe32(p->port_addr.qkey);
 	wr.wr.ud.ah = ah;
 	wr.wr.ud.remote_qpn = qpn;
@@ -147,8 +137,8 @@ int ripc__ib_post_datagram(struct ripc__transport *t, const uint8_t *addr, size_
 		/* Prefer a port that has answered a wire-up or a probe. */
 		if (r && r->confirmed && r->state == IB_AH_READY) {
 			/* limits.datagram_max is of the port as it was opened. */
-			uint8_t ours = port->port_addr.mtu, theirs = port_addr->mtu;
-			uint32_t most = ripc__ib_mtu_bytes(ours < theirs ? ours : theirs);
+			uint32_t most =
+				ripc__ib_mtu_bytes(MIN(port->port_addr.mtu, port_addr->mtu));
 
 			if (route) {
 				*route = (struct ib_route){.route_gen = t->route_gen,

@@ -65,15 +65,10 @@ static int starved(struct ripc__ep *ep)
 static inline int send_inline(struct ripc__ep *ep, const uint8_t *bytes, uint32_t len)
 {
 	struct ripc__verbs_slot *slot = ripc__verbs_sendq_alloc(&ep->sendq, false);
-	struct ibv_sge sge = {(uintptr_t)bytes, len, 0};
-	struct ibv_send_wr wr; /* not initialized: this takes longer than to set these members */
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
 
-	wr.wr_id = ripc__verbs_send_id(slot);
-	wr.next = NULL;
-	wr.sg_list = &sge;
-	wr.num_sge = 1;
-	wr.opcode = IBV_WR_SEND;
-	wr.send_flags = IBV_SEND_INLINE | (slot->signaled ? IBV_SEND_SIGNALED : 0u);
+	ripc__verbs_fill_send(&wr, &sge, slot, IBV_WR_SEND, bytes, len);
 	return deliver(ep, &wr);
 }
 
@@ -90,6 +85,7 @@ static bool spills(const struct ripc__ep *ep, size_t len)
 int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const struct iovec *items,
 		  unsigned n, bool more)
 {
+	enum ibv_wr_opcode opcode = IBV_WR_SEND;
 	struct ibv_sge sge;
 	struct ibv_send_wr wr;
 	struct ripc__verbs_slot *slot;
@@ -110,21 +106,15 @@ int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const 
 	slot = ripc__verbs_sendq_alloc_bounce(&ep->sendq, false, &ep->d->bounce);
 	if (!slot)
 		return starved(ep);
-	wr = (struct ibv_send_wr){
-		.wr_id = ripc__verbs_send_id(slot),
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = slot->signaled ? IBV_SEND_SIGNALED : 0,
-	};
+	wr = (struct ibv_send_wr){0};
 	if (head_len == sizeof(wr.imm_data) && spills(ep, len)) {
-		wr.opcode = IBV_WR_SEND_WITH_IMM;
+		opcode = IBV_WR_SEND_WITH_IMM;
 		memcpy(&wr.imm_data, head, head_len);
 		len -= head_len;
 		head_len = 0;
 	}
 	ripc__post_copy(slot->bounce->data, head, head_len, items, n);
-	sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
+	ripc__verbs_fill_send(&wr, &sge, slot, opcode, NULL, len);
 	if (ripc__verbs_hold(&ep->t->held, &ep->held, &wr) || !more)
 		ripc__ib_flush_held(ep);
 	if (!ib_ep_can_post(ep))
@@ -135,11 +125,8 @@ int ripc__ib_post(struct ripc__ep *ep, const void *head, size_t head_len, const 
 int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
 {
 	struct ripc__verbs_slot *slot;
+	struct ibv_send_wr wr = {0};
 	struct ibv_sge sge;
-	struct ibv_send_wr wr = {.sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = IBV_WR_SEND_WITH_IMM,
-				 .send_flags = IBV_SEND_SIGNALED};
 
 	if (ripc__verbs_sendq_space(&ep->sendq) < 2)
 		return -EAGAIN;
@@ -150,8 +137,7 @@ int ripc__ib_send_control(struct ripc__ep *ep, const void *data, size_t len)
 	if (!slot)
 		return -EAGAIN;
 	memcpy(slot->bounce->data, data, len);
-	sge = (struct ibv_sge){(uintptr_t)slot->bounce->data, (uint32_t)len, slot->bounce->lkey};
-	wr.wr_id = ripc__verbs_send_id(slot);
+	ripc__verbs_fill_send(&wr, &sge, slot, IBV_WR_SEND_WITH_IMM, NULL, len);
 	return deliver(ep, &wr);
 }
 

@@ -83,6 +83,7 @@ static void wireup_act(struct ripc__ep *ep, enum ripc__wireup_action action);
 static void qp_ready_done(struct ripc__verbs_job *job, int result)
 {
 	struct ripc__ep *ep = (struct ripc__ep *)job;
+	const struct ripc__wireup_params *ours = &ep->wireup.ours, *theirs = &ep->wireup.theirs;
 	char why[IB_WHY_MAX];
 
 	if (ep->state != IB_EP_CONNECTING)
@@ -93,13 +94,9 @@ static void qp_ready_done(struct ripc__verbs_job *job, int result)
 		ripc__ib_ep_break(ep, result, why);
 		return;
 	}
-	ep->read_depth = ep->wireup.ours.initiator_depth < ep->wireup.theirs.responder_resources
-				 ? ep->wireup.ours.initiator_depth
-				 : ep->wireup.theirs.responder_resources;
-	if (ep->wireup.theirs.flags & RIPC__WIREUP_SEND_IMM && !ib_uc_used(ep))
-		ep->packet = ripc__ib_mtu_bytes(ep->wireup.ours.mtu < ep->wireup.theirs.mtu
-							? ep->wireup.ours.mtu
-							: ep->wireup.theirs.mtu);
+	ep->read_depth = MIN(ours->initiator_depth, theirs->responder_resources);
+	if (theirs->flags & RIPC__WIREUP_SEND_IMM && !ib_uc_used(ep))
+		ep->packet = ripc__ib_mtu_bytes(MIN(ours->mtu, theirs->mtu));
 	wireup_act(ep, ripc__wireup_ready(&ep->wireup, ep->t->now_ns));
 	schedule(ep);
 }

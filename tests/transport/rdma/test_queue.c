@@ -240,6 +240,36 @@ START_TEST(wc__owner)
 }
 END_TEST
 
+/* A send takes the bytes of its bounce buffer, or without one those of the caller, inline. */
+START_TEST(fill_send__bounce_or_inline)
+{
+	uint8_t inline_bytes[4], bounced[4];
+	struct ripc__verbs_buf buf = {.data = bounced, .lkey = 77};
+	struct ripc__verbs_slot slot = {.signaled = false};
+	struct ibv_send_wr wr = {.imm_data = 5};
+	struct ibv_sge sge;
+
+	ripc__verbs_fill_send(&wr, &sge, &slot, IBV_WR_SEND, inline_bytes, 3);
+	ck_assert_uint_eq(sge.addr, (uintptr_t)inline_bytes);
+	ck_assert_uint_eq(sge.length, 3);
+	ck_assert_ptr_eq(wr.sg_list, &sge);
+	ck_assert_int_eq(wr.num_sge, 1);
+	ck_assert_ptr_null(wr.next);
+	ck_assert_uint_eq(wr.opcode, IBV_WR_SEND);
+	ck_assert_uint_eq(wr.send_flags, IBV_SEND_INLINE);
+	ck_assert_uint_eq(wr.wr_id, ripc__verbs_send_id(&slot));
+	slot.bounce = &buf;
+	slot.signaled = true;
+	ripc__verbs_fill_send(&wr, &sge, &slot, IBV_WR_SEND_WITH_IMM, inline_bytes, 4);
+	ck_assert_uint_eq(sge.addr, (uintptr_t)bounced);
+	ck_assert_uint_eq(sge.length, 4);
+	ck_assert_uint_eq(sge.lkey, 77);
+	ck_assert_uint_eq(wr.opcode, IBV_WR_SEND_WITH_IMM);
+	ck_assert_uint_eq(wr.send_flags, IBV_SEND_SIGNALED);
+	ck_assert_uint_eq(wr.imm_data, 5);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("transport/rdma/queue");
@@ -255,6 +285,7 @@ int main(void)
 	tcase_add_test(c, sendq_retire__order);
 	tcase_add_test(c, sendq__bounce_buffers);
 	tcase_add_test(c, wc__owner);
+	tcase_add_test(c, fill_send__bounce_or_inline);
 	suite_add_tcase(s, c);
 	return test_main("transport/rdma/queue", s);
 }

@@ -307,7 +307,7 @@ int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	uint8_t copy[CONN_INLINE_MAX];
 	struct ripc__verbs_buf *buf = NULL;
 	struct ripc__verbs_slot *slot;
-	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .num_sge = 1};
+	struct ibv_send_wr wr = {0};
 	struct ibv_sge sge;
 	size_t len = ripc__post_len(head_len, items, n);
 
@@ -332,14 +332,7 @@ int ripc__iwv_post(struct ripc__ep *ep, const void *head, size_t head_len,
 	ripc__post_copy(buf ? buf->data : copy, head, head_len, items, n);
 	slot = ripc__verbs_sendq_alloc(&conn->tx, len >= SIGNAL_BYTES);
 	slot->bounce = buf;
-	sge = (struct ibv_sge){
-		.addr = (uintptr_t)(buf ? buf->data : copy),
-		.length = (uint32_t)len,
-		.lkey = buf ? buf->lkey : 0,
-	};
-	wr.wr_id = ripc__verbs_send_id(slot);
-	wr.sg_list = &sge;
-	wr.send_flags = (slot->signaled ? IBV_SEND_SIGNALED : 0u) | (buf ? 0u : IBV_SEND_INLINE);
+	ripc__verbs_fill_send(&wr, &sge, slot, IBV_WR_SEND, copy, len);
 	if (more || conn->held.n)
 		return hold_back(ep, &wr, more);
 	return posted(ep, &conn->tx, &wr);
