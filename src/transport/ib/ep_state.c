@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "transport/ib/ep_state.h"
-
 #include "transport/ib/ib.h"
 
 #include <assert.h>

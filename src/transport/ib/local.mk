@@ -6,7 +6,7 @@ libripc_internal_la_SOURCES += src/transport/ib/address.c src/transport/ib/addre
 if HAVE_VERBS
 libripc_internal_la_SOURCES += src/transport/ib/ah_cache.c src/transport/ib/async_events.c \
 	src/transport/ib/completion.c src/transport/ib/datagram.c src/transport/ib/endpoint.c \
-	src/transport/ib/ep_state.c src/transport/ib/ep_state.h src/transport/ib/ib.c \
+	src/transport/ib/ep_state.c src/transport/ib/ib.c \
 	src/transport/ib/ib.h src/transport/ib/mcast.c src/transport/ib/port.c \
 	src/transport/ib/qp.c src/transport/ib/setup.c \
 	src/transport/ib/uc.c src/transport/ib/ud_qp.c

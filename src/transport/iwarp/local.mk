@@ -7,9 +7,8 @@ libripc_internal_la_SOURCES += src/transport/iwarp/soft/crc32c.c \
 	src/transport/iwarp/soft/ddp.h \
 	src/transport/iwarp/soft/endpoint.c src/transport/iwarp/soft/engine.c \
 	src/transport/iwarp/soft/engine.h src/transport/iwarp/soft/engine_rx.c \
-	src/transport/iwarp/soft/rx_expect.c src/transport/iwarp/soft/rx_expect.h \
+	src/transport/iwarp/soft/rx_expect.c \
 	src/transport/iwarp/soft/engine_tx.c src/transport/iwarp/soft/ep_state.c \
-	src/transport/iwarp/soft/ep_state.h \
 	src/transport/iwarp/soft/listener.c src/transport/iwarp/soft/mcast.c \
 	src/transport/iwarp/soft/mpa.c src/transport/iwarp/soft/mpa.h \
 	src/transport/iwarp/soft/region.c src/transport/iwarp/soft/region.h \
@@ -21,6 +20,6 @@ libripc_internal_la_SOURCES += src/transport/iwarp/verbs/cm.c \
 	src/transport/iwarp/verbs/connection.c \
 	src/transport/iwarp/verbs/device.c src/transport/iwarp/verbs/endpoint.c \
 	src/transport/iwarp/verbs/state.c \
-	src/transport/iwarp/verbs/state.h src/transport/iwarp/verbs/verbs.c \
+	src/transport/iwarp/verbs/verbs.c \
 	src/transport/iwarp/verbs/verbs.h
 endif

@@ -5,7 +5,6 @@
  */
 #include "transport/iwarp/soft/crc32c.h"
 #include "transport/iwarp/soft/engine.h"
-#include "transport/iwarp/soft/rx_expect.h"
 
 #include <errno.h>
 #include <stdlib.h>

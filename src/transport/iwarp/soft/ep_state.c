@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "transport/iwarp/soft/ep_state.h"
-
 #include "base/clock.h"
 #include "transport/iwarp/soft/soft.h"
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "transport/iwarp/soft/rx_expect.h"
+/*
+ * The Write that the receiving half of the engine expects next: its payload is received in its
+ * target, before its header is known. If another FPDU comes, its bytes are copied back.
+ */
 #include "base/copy.h"
-#include "transport/iwarp/soft/crc32c.h"
+#include "transport/iwarp/soft/engine.h"
 
 #include <string.h>
 

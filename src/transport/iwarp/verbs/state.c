@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include "transport/iwarp/verbs/state.h"
-
 #include "transport/iwarp/verbs/verbs.h"
 
 #include <assert.h>
