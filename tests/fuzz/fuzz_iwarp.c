@@ -182,8 +182,8 @@ static bool expand(struct stream *s, const uint8_t *p, size_t len, bool long_one
 
 /*
  * STags 0, 1, 2 and small offsets stand for those of the regions, which no input could guess.
- * OLD_STAG + region stands for an STag that a former region in the same slot had: the other random
- * bits differ, and the offset is that of the region.
+ * OLD_STAG + region stands for an STag that a former region had: one bit differs, and the offset is
+ * that of the region.
  */
 #define OLD_STAG 128u
 

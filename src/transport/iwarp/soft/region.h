@@ -4,6 +4,7 @@
 #define RIPC_IWARP_REGION_H
 
 #include "base/list.h"
+#include "base/table.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,10 +14,11 @@
 
 /* One registration. */
 struct ripc__region {
+	struct ripc__node node; /* in the table, by stag */
 	uint8_t *base;
 	size_t len;              /* bytes */
 	uint64_t addr;           /* tagged offset of base; random, so that it cannot be guessed */
-	uint32_t stag;           /* never 0 */
+	uint32_t stag;           /* never 0; random, too */
 	unsigned access;         /* of enum ripc__access */
 	uint32_t users;          /* transfers in progress that read or write the memory */
 	uint64_t written;        /* bytes from base that the peer wrote without a gap */
@@ -24,16 +26,8 @@ struct ripc__region {
 	struct ripc__list grant; /* in grants of its endpoint, if it is one */
 };
 
-struct ripc__region_slot {
-	struct ripc__region *region; /* NULL: free */
-	uint32_t next_free;
-};
-
 struct ripc__regions {
-	struct ripc__region_slot *slots;
-	uint32_t cap; /* slots */
-	/* the list of free slots, a queue: an STag is reused as late as possible */
-	uint32_t free_head, free_tail, nfree;
+	struct ripc__table table;
 	uint64_t secret[2]; /* key of the generator of STags and offsets */
 	uint64_t drawn;     /* numbers generated so far */
 };

@@ -43,13 +43,17 @@ static inline void engine_end_open(struct engine_end *end, const struct ripc__mp
 	ripc__engine_init(&end->e, &end->regions, &end->pool, terms, active, segment);
 }
 
+static inline void region_unused(struct ripc__node *node, void *arg)
+{
+	(void)arg;
+	ck_assert_uint_eq(((struct ripc__region *)node)->users, 0);
+}
+
 /* Ends it; checks that no reference to memory is left. */
 static inline void engine_end_close(struct engine_end *end)
 {
 	ripc__engine_fini(&end->e);
-	for (uint32_t i = 0; i < end->regions.cap; i++)
-		if (end->regions.slots[i].region)
-			ck_assert_uint_eq(end->regions.slots[i].region->users, 0);
+	ripc__table_each(&end->regions.table, region_unused, NULL);
 	ripc__regions_fini(&end->regions);
 	ck_assert_uint_eq(end->slab->refs, 1);
 	ripc__slab_put(end->slab);
