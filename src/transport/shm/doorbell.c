@@ -44,7 +44,7 @@ static int watch(const struct shm_ep *ep, int fd)
 	if (trial >= 0)
 		close(trial);
 	ev.data.u64 = (uint64_t)(uintptr_t)ep | SHM_DOORBELL_TAG;
-	return rc ? rc : epoll_ctl(shm_of(&ep->ep)->epoll_fd, EPOLL_CTL_ADD, fd, &ev);
+	return rc ? rc : epoll_ctl(ep->ep.t->fd, EPOLL_CTL_ADD, fd, &ev);
 }
 
 void ripc__shm_doorbell_kicked(struct shm_ep *ep)
@@ -114,7 +114,7 @@ void ripc__shm_doorbell_close(struct shm_ep *ep, bool forked)
 	if (ep->doorbell >= 0) {
 		/* The peer has it open, too: closing it does not end the watch. */
 		if (!forked)
-			epoll_ctl(t->epoll_fd, EPOLL_CTL_DEL, ep->doorbell, NULL);
+			epoll_ctl(t->r.fd, EPOLL_CTL_DEL, ep->doorbell, NULL);
 		close(ep->doorbell);
 		t->doorbells--;
 	}

@@ -31,7 +31,7 @@ static int listen_at(struct shm *t, unsigned which, const struct sockaddr_un *un
 	/* Nobody can connect before listen(). */
 	if (!bind(fd, (const struct sockaddr *)un, len) &&
 	    (!un->sun_path[0] || !chmod(un->sun_path, 0600)) && !listen(fd, BACKLOG) &&
-	    !epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev)) {
+	    !epoll_ctl(t->r.fd, EPOLL_CTL_ADD, fd, &ev)) {
 		t->listeners[which] = fd;
 		return 0;
 	}

@@ -112,7 +112,7 @@ static struct shm_ep *ep_new(struct shm *t, int fd, enum ripc__ep_state state)
 		return NULL;
 	ep->fd = ep->doorbell = ep->peer_doorbell = -1;
 	if (getrandom(&ep->probe, sizeof(ep->probe), 0) != sizeof(ep->probe) ||
-	    (fd >= 0 && epoll_ctl(t->epoll_fd, EPOLL_CTL_ADD, fd, &ev))) {
+	    (fd >= 0 && epoll_ctl(t->r.fd, EPOLL_CTL_ADD, fd, &ev))) {
 		ripc__ring_ep_defer_free(&ep->ep);
 		return NULL;
 	}
@@ -137,7 +137,7 @@ static void shm_release(struct ripc__ep *base)
 	be->inbox = be->map = NULL;
 	if (ep->fd >= 0) {
 		/* A child that is being forked may have it open, too. */
-		epoll_ctl(shm_of(base)->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
+		epoll_ctl(base->t->fd, EPOLL_CTL_DEL, ep->fd, NULL);
 		close(ep->fd);
 	}
 	ep->fd = -1;
@@ -389,7 +389,7 @@ unsigned ripc__shm_setup_step(struct ripc__ep *base, struct ripc__event *ev)
 		handle_answer(ep);
 	/* The peer gave up. accept() reports it; until then its socket is not polled. */
 	if (base->state == RIPC__EP_REQUESTED && recv(ep->fd, &byte, 1, MSG_DONTWAIT) == 0)
-		epoll_ctl(shm_of(base)->epoll_fd, EPOLL_CTL_DEL, ep->fd, NULL);
+		epoll_ctl(base->t->fd, EPOLL_CTL_DEL, ep->fd, NULL);
 	return 0;
 }
 

@@ -64,8 +64,8 @@ static void shm_close(struct ripc__transport *tr)
 
 	ripc__ring_transport_fini(&t->r);
 	ripc__shm_unlisten(t);
-	if (t->epoll_fd >= 0)
-		close(t->epoll_fd);
+	if (t->r.fd >= 0)
+		close(t->r.fd);
 	free(t);
 }
 
@@ -73,8 +73,8 @@ static int shm_start(struct shm *t, const struct ripc__transport_env *env)
 {
 	struct ripc__host host;
 
-	t->epoll_fd = t->r.fd = epoll_create1(EPOLL_CLOEXEC);
-	if (t->epoll_fd < 0)
+	t->r.fd = epoll_create1(EPOLL_CLOEXEC);
+	if (t->r.fd < 0)
 		return ripc__fail(-errno, "shm: cannot create an epoll descriptor: %s",
 				  ripc_strerror(errno));
 	ripc__host_get(&host);
@@ -101,7 +101,7 @@ static int shm_open_(struct ripc__transport **tr, const struct ripc__transport_e
 		return -ENOMEM;
 	t->r.may_idle = true;
 	t->zero_copy = zero_copy;
-	t->epoll_fd = t->listeners[0] = t->listeners[1] = -1;
+	t->r.fd = t->listeners[0] = t->listeners[1] = -1;
 	rc = shm_start(t, env);
 	if (rc) {
 		shm_close(&t->r);
@@ -141,7 +141,7 @@ static void watch_listeners(struct shm *t)
 		struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &t->listeners[i]};
 
 		if (t->listeners[i] >= 0)
-			epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, t->listeners[i], &ev);
+			epoll_ctl(t->r.fd, EPOLL_CTL_MOD, t->listeners[i], &ev);
 	}
 }
 
@@ -163,7 +163,7 @@ static unsigned poll_socket(struct ripc__ep *ep, bool closed, struct ripc__event
 	got = ripc__shm_import(ep, ev);
 	if (got < 0 || (!got && closed)) {
 		ripc__ring_ep_lost(ep, "the peer's process has ended");
-		epoll_ctl(shm_of(ep)->epoll_fd, EPOLL_CTL_DEL, shm_ep(ep)->fd, NULL);
+		epoll_ctl(ep->t->fd, EPOLL_CTL_DEL, shm_ep(ep)->fd, NULL);
 	}
 	return got > 0;
 }
@@ -190,7 +190,7 @@ poll_sockets(struct shm *t, struct ripc__event *events, unsigned max, uint64_t n
 		t->accept_resume_ns = 0;
 		watch_listeners(t);
 	}
-	count = epoll_wait(t->epoll_fd, ready, want, 0);
+	count = epoll_wait(t->r.fd, ready, want, 0);
 	for (int i = 0; i < count; i++) {
 		int *listener = ready[i].data.ptr;
 		struct epoll_event none = {.data.ptr = listener};
@@ -206,7 +206,7 @@ poll_sockets(struct shm *t, struct ripc__event *events, unsigned max, uint64_t n
 		}
 		ripc__shm_accept_all(t, *listener, now_ns);
 		if (t->accept_resume_ns)
-			epoll_ctl(t->epoll_fd, EPOLL_CTL_MOD, *listener, &none);
+			epoll_ctl(t->r.fd, EPOLL_CTL_MOD, *listener, &none);
 	}
 	return n;
 }
@@ -296,7 +296,7 @@ static void shm_forked(struct ripc__transport *tr)
 	for (unsigned i = 0; i < 2; i++)
 		if (t->listeners[i] >= 0)
 			close(t->listeners[i]);
-	close(t->epoll_fd);
+	close(t->r.fd);
 }
 
 const struct ripc__transport_ops ripc__transport_shm = {

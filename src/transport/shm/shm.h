@@ -38,8 +38,7 @@ struct shm_ep {
 };
 
 struct shm {
-	struct ripc__transport r;
-	int epoll_fd;
+	struct ripc__transport r; /* fd: epoll */
 	int listeners[2]; /* abstract, path; -1: none */
 	struct ripc__shm_address address;
 	bool zero_copy;      /* memory objects may be exported and imported */

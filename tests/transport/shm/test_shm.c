@@ -407,7 +407,7 @@ START_TEST(close__socket_open_in_a_child)
 	ck_assert_int_ge(child, 0);
 	OPS->ep_close(w.eb);
 	OPS->ep_close(w.ea);
-	ck_assert_int_eq(epoll_wait(w.b->epoll_fd, &ev, 1, 0), 0);
+	ck_assert_int_eq(epoll_wait(w.b->r.fd, &ev, 1, 0), 0);
 	ck_assert_int_eq(progress(w.b).kind, RIPC__EV_NONE);
 	close(child);
 	part(&w);
