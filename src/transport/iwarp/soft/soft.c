@@ -65,7 +65,6 @@ static int soft_open(struct ripc__transport **out, const struct ripc__transport_
 		ripc__list_init(lists[i]);
 	t->crc = env->opt->crc;
 	t->peer_timeout_ms = env->opt->peer_timeout_ms;
-	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->multicast = env->opt->multicast == RIPC__MULTICAST_ON;
 	ripc__mcast_init(&t->mcast, "iwarp/soft", env->opt);
 	t->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -80,7 +79,7 @@ static int soft_open(struct ripc__transport **out, const struct ripc__transport_
 		.t = t,
 		.udp = &t->udp,
 		.reports = &t->reports,
-		.datagrams = t->datagrams,
+		.datagrams = env->opt->shorts == RIPC__SHORT_UDP,
 		.interfaces = env->opt->interfaces,
 		.changes_fd = -1,
 	};
@@ -103,13 +102,13 @@ static void soft_limits(struct ripc__transport *t, struct ripc__transport_limits
 {
 	*limits = (struct ripc__transport_limits){
 		.fd = t->epoll_fd,
-		.eager_datagram = t->datagrams,
+		.eager_datagram = t->listen.datagrams,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
 			RIPC__CAP_POLL_CALL | RIPC__CAP_CHEAP_REG | RIPC__CAP_TARGET_PROGRESS |
-			RIPC__CAP_WRITTEN | (t->datagrams ? RIPC__CAP_DATAGRAM : 0) |
+			RIPC__CAP_WRITTEN | (t->listen.datagrams ? RIPC__CAP_DATAGRAM : 0) |
 			(t->multicast ? RIPC__CAP_MULTICAST : 0),
 		.send_max = RIPC__SEND_MAX,
-		.datagram_max = t->datagrams ? t->udp.max : 0,
+		.datagram_max = t->listen.datagrams ? t->udp.max : 0,
 		.recv_depth = 0,
 		.read_depth = RIPC__READS_MAX,
 		.rdma_max = SOFT_RDMA_MAX,
@@ -256,7 +255,7 @@ static unsigned poll_active(struct ripc__transport *t, struct ripc__event *event
 		else
 			n += ripc__soft_serve(ep, events + n, max - n);
 	}
-	return t->datagrams ? n + ripc__udp_poll(&t->udp, events + n, max - n) : n;
+	return t->listen.datagrams ? n + ripc__udp_poll(&t->udp, events + n, max - n) : n;
 }
 
 /* Serves each endpoint in the ready list once; it may be queued again. */
@@ -366,7 +365,7 @@ static bool soft_receiving(struct ripc__transport *t)
 static bool soft_take(struct ripc__transport *t, void *room, size_t cap, struct ripc__event *ev)
 {
 	t->polls++;
-	if (t->datagrams)
+	if (t->listen.datagrams)
 		return ripc__udp_poll_one(&t->udp, ev);
 	if (!t->last_rx_ep || t->last_rx_ep->state != SOFT_OPEN ||
 	    !ripc__soft_serve(t->last_rx_ep, ev, 1))

@@ -134,7 +134,6 @@ static inline bool soft_ep_running(const struct ripc__ep *ep)
 /* The open transport. */
 struct ripc__transport {
 	enum ripc__crc_mode crc;
-	bool datagrams;
 	struct ripc__udp udp;
 	bool multicast;
 	struct ripc__mcast mcast;

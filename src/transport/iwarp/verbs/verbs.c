@@ -95,14 +95,13 @@ static int vt_open(struct ripc__transport **out, const struct ripc__transport_en
 	ripc__list_init(&t->deferred_free);
 	ripc__list_init(&t->regions);
 	ripc__slab_pool_init(&t->slabs, SLAB_MEMORY);
-	t->datagrams = env->opt->shorts == RIPC__SHORT_UDP;
 	t->opt = env->opt;
 	t->listen = (struct ripc__iwarp_listeners){
 		.ops = &ripc__iwv_listen_ops,
 		.t = t,
 		.udp = &t->udp,
 		.reports = &t->reports,
-		.datagrams = t->datagrams,
+		.datagrams = env->opt->shorts == RIPC__SHORT_UDP,
 		.interfaces = t->opt->interfaces,
 		.changes_fd = -1,
 	};
@@ -142,14 +141,14 @@ static void vt_limits(struct ripc__transport *t, struct ripc__transport_limits *
 	*limits = (struct ripc__transport_limits){
 		.fd = t->epoll_fd,
 		.caps = RIPC__CAP_CONNECTED | RIPC__CAP_READ | RIPC__CAP_WRITE |
-			(t->datagrams ? RIPC__CAP_DATAGRAM | RIPC__CAP_POLL_CALL : 0) |
+			(t->listen.datagrams ? RIPC__CAP_DATAGRAM | RIPC__CAP_POLL_CALL : 0) |
 			(t->sink_writable ? RIPC__CAP_SINK_WRITABLE : 0),
 		.send_max = CONN_SEND_MAX,
-		.datagram_max = t->datagrams ? t->udp.max : 0,
+		.datagram_max = t->listen.datagrams ? t->udp.max : 0,
 		.recv_depth = CONN_RECV_DEPTH,
 		.read_depth = t->read_depth,
 		.rdma_max = CONN_RDMA_MAX,
-		.eager_datagram = t->datagrams,
+		.eager_datagram = t->listen.datagrams,
 	};
 }
 
@@ -299,7 +298,7 @@ static unsigned vt_progress(struct ripc__transport *t, struct ripc__event *event
 	t->udp.rx.n = 0;
 	free_deferred(t);
 	vt_flush(t);
-	if (t->datagrams)
+	if (t->listen.datagrams)
 		n += ripc__udp_poll(&t->udp, events, max);
 	if (n)
 		t->last_wc_round = t->rounds;
@@ -347,7 +346,7 @@ static bool vt_take(struct ripc__transport *t, void *room, size_t cap, struct ri
 	struct ripc__event two[2];
 	struct ibv_wc wc;
 
-	if (t->datagrams)
+	if (t->listen.datagrams)
 		return ripc__udp_poll_one(&t->udp, ev);
 	if (!t->active || !ripc__verbs_cq_poll_one(t->active, &wc))
 		return false;

@@ -160,7 +160,6 @@ enum iwv_source { IWV_CM, IWV_CQ, IWV_UDP, IWV_CONNECT_DONE, IWV_ADDR_CHANGES, I
 
 /* The open transport. */
 struct ripc__transport {
-	bool datagrams;
 	const struct ripc__options *opt;
 	int epoll_fd;
 	struct ripc__verbs_jobs jobs;
