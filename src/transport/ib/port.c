@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "transport/ib/ib.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
@@ -314,24 +315,19 @@ static int choose_gid(struct ib_port *p, char *why, size_t whylen)
 /* An InfiniBand port has no GID interface, so an interface of its device must be in use. */
 static bool ib_port_allowed(const struct ib_port *p)
 {
-	const struct ripc__options *opt = p->t->opt;
-	char list[sizeof(opt->interfaces)], path[160], *save, *name;
+	const char *names = p->t->opt->interfaces;
+	bool allowed = !*names;
+	char path[160];
+	struct dirent *e;
+	DIR *d;
 
-	if (!*opt->interfaces)
-		return true;
-	strcpy(list, opt->interfaces);
-	for (name = strtok_r(list, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
-		FILE *f;
-
-		snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/net/%s/ifindex",
-			 p->d->v.name, name);
-		f = fopen(path, "re");
-		if (f) {
-			fclose(f);
-			return true;
-		}
-	}
-	return false;
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device/net", p->d->v.name);
+	d = allowed ? NULL : opendir(path);
+	while (d && (e = readdir(d)))
+		allowed |= ripc__list_index(names, e->d_name) >= 0;
+	if (d)
+		closedir(d);
+	return allowed;
 }
 
 int ripc__ib_port_query(struct ib_port *p, char *why, size_t whylen)
