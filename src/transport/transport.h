@@ -278,13 +278,13 @@ struct ripc__transport_ops {
 	/*
 	 * Sends one message: head_len bytes at head (it may be 0), then n items (at most
 	 * RIPC__POST_ITEMS_MAX). The memory is the caller's again on return: the bytes were sent or
-	 * copied. With more set, or under load, the transport may delay the message until flush(),
+	 * copied. With more set, or under load, the transport may delay the message until
 	 * progress() or a later post(). Return:
 	 *   0          sent
 	 *   1          delayed: the core must call progress() within about 1 ms; with wait=poll
 	 *              some milliseconds, if the application stops to poll
 	 *   2          sent, but the peer may be asleep and not notified: the core must call
-	 *              progress() or flush() within some milliseconds
+	 *              progress() within some milliseconds
 	 *   -EAGAIN    not sent, the queue is full: EV_SENDABLE follows
 	 *   -EMSGSIZE  longer than send_max
 	 *   -EFAULT    not sent, an item cannot be read; an item that is copied raises SIGSEGV
@@ -296,8 +296,8 @@ struct ripc__transport_ops {
 	/*
 	 * Reads memory of the peer into local memory, or writes local memory to memory of the peer.
 	 * The transport owns the local memory until WRITE_DONE or READ_DONE, EV_CLOSED or
-	 * ep_close(). A WRITE may be delayed until flush(), progress() or the next post() on the
-	 * endpoint: the core must call one of them within about 1 ms. A read beyond read_depth or a
+	 * ep_close(). A WRITE may be delayed until progress() or the next post() on the endpoint:
+	 * the core must call one of them within about 1 ms. A read beyond read_depth or a
 	 * full queue returns -EAGAIN, and EV_SENDABLE follows. -ENOTCONN or -ENODEV: EV_CLOSED
 	 * follows. Any other error: this transfer is impossible; -ENOMEM and -EPERM are explained
 	 * by ripc__fail().
@@ -335,9 +335,6 @@ struct ripc__transport_ops {
 	 * later; -EMSGSIZE.
 	 */
 	int (*export_fd)(struct ripc__ep *ep, int fd, size_t len, uint32_t number);
-
-	/* Sends all delayed messages. */
-	void (*flush)(struct ripc__transport *t);
 
 	/*
 	 * Moves data and reports at most max events. *deadline_ns is lowered to the time

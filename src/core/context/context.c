@@ -432,9 +432,6 @@ static void send_byes(struct ripc *ctx)
 		if (lane->state == RIPC__LANE_UP && ripc__list_empty(&lane->control))
 			ripc__lane_notify(lane, RIPC__BYE, 0, 0, 0, 0);
 	}
-	for (unsigned i = 0; i < ctx->ntp; i++)
-		if (ctx->tp[i].t)
-			ctx->tp[i].ops->flush(ctx->tp[i].t);
 }
 
 /* No other thread is in the context any more. */

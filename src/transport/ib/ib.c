@@ -355,7 +355,6 @@ const struct ripc__transport_ops ripc__transport_ib = {
 	.group_join = ripc__ib_group_join,
 	.group_leave = ripc__ib_group_leave,
 	.post_group = ripc__ib_post_group,
-	.flush = ib_flush,
 	.progress = ib_progress,
 	.poll_one = ripc__ib_take,
 	.release = ripc__ib_release,

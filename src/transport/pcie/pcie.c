@@ -262,12 +262,6 @@ static int pcie_transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
 	return ripc__ring_transfer(ep, x);
 }
 
-static void pcie_flush(struct ripc__transport *tr)
-{
-	check_entry((struct pcie *)tr);
-	ripc__ring_flush_all(tr);
-}
-
 static void pcie_ep_close(struct ripc__ep *ep)
 {
 	check_entry(pcie_of(ep));
@@ -304,7 +298,6 @@ const struct ripc__transport_ops ripc__transport_pcie = {
 	.ep_close = pcie_ep_close,
 	.post = pcie_post,
 	.transfer = pcie_transfer,
-	.flush = pcie_flush,
 	.release = ripc__ring_release,
 	.name = NAME,
 	.id = TRANSPORT_ID_PCIE,

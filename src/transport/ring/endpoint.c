@@ -181,8 +181,11 @@ void ripc__ring_ep_defer_free(struct ripc__ep *ep)
 
 void ripc__ring_ep_close(struct ripc__ep *ep)
 {
-	if (ep->state == RIPC__EP_OPEN)
+	if (ep->state == RIPC__EP_OPEN) {
+		/* There may be no room for BYE. */
+		ripc__ring_flush(&ep->ring);
 		ripc__ring_send_bye(&ep->ring);
+	}
 	ripc__ring_ep_defer_free(ep);
 }
 

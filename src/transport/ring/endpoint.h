@@ -172,7 +172,6 @@ void ripc__ring_mr_dereg(struct ripc__transport *t, struct ripc__mr *mr);
 int ripc__ring_post(struct ripc__ep *ep, const void *head, size_t head_len,
 		    const struct iovec *items, unsigned n, bool more);
 int ripc__ring_transfer(struct ripc__ep *ep, const struct ripc__transfer *x);
-void ripc__ring_flush_all(struct ripc__transport *t);
 void ripc__ring_release(struct ripc__transport *t, void *token);
 bool ripc__ring_poll_one(struct ripc__transport *t, void *buf, size_t cap, struct ripc__event *ev);
 
@@ -181,6 +180,6 @@ bool ripc__ring_poll_one(struct ripc__transport *t, void *buf, size_t cap, struc
 	.limits = ripc__ring_limits, .connect = ripc__ring_connect, .accept = ripc__ring_accept,   \
 	.reject = ripc__ring_reject, .reg = ripc__ring_mr_reg, .dereg = ripc__ring_mr_dereg,       \
 	.ep_close = ripc__ring_ep_close, .post = ripc__ring_post, .transfer = ripc__ring_transfer, \
-	.flush = ripc__ring_flush_all, .release = ripc__ring_release
+	.release = ripc__ring_release
 
 #endif

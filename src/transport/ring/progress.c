@@ -335,15 +335,6 @@ bool ripc__ring_poll_one(struct ripc__transport *t, void *buf, size_t cap, struc
 
 /* ---- sleeping ---- */
 
-void ripc__ring_flush_all(struct ripc__transport *t)
-{
-	struct ripc__ep *ep;
-
-	ripc__list_for_each_entry (ep, &t->eps, link)
-		if (ep->state == RIPC__EP_OPEN)
-			ripc__ring_flush(&ep->ring);
-}
-
 static bool nothing_pending(const struct ripc__ep *ep)
 {
 	if (ep->state != RIPC__EP_OPEN)

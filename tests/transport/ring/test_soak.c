@@ -184,7 +184,6 @@ static int messages(struct side *s, uint64_t n)
 			fill(buf, length(w), w);
 			s->sent += post(s, buf, length(w), i + 1 < burst);
 		}
-		s->ops->flush(s->t);
 		moved = progress(s, handle_message);
 		if (s->closed && s->got < n)
 			return 6;

@@ -233,14 +233,6 @@ static void sim_release(struct ripc__transport *t, void *token)
 	ripc__sim_packet_free(t, p);
 }
 
-static void sim_flush(struct ripc__transport *t)
-{
-	struct ripc__ep *ep;
-
-	DL_FOREACH (t->eps, ep)
-		ripc__sim_flush_held(ep);
-}
-
 static int sim_arm(struct ripc__transport *t)
 {
 	return t->inbox && !t->node->held;
@@ -272,7 +264,6 @@ const struct ripc__transport_ops ripc__transport_sim = {
 	.group_join = ripc__sim_group_join,
 	.group_leave = ripc__sim_group_leave,
 	.post_group = ripc__sim_post_group,
-	.flush = sim_flush,
 	.progress = sim_progress,
 	.release = sim_release,
 	.arm = sim_arm,

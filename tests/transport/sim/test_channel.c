@@ -45,7 +45,7 @@ START_TEST(send__memory_is_free_on_return)
 
 	ck_assert_int_eq(pair_send(&sim_pair_test->side[0], text, 5, true), 1);
 	memset(text, 'x', 5);
-	OPS->flush(sim_pair_test->side[0].t);
+	pair_progress(sim_pair_test, &sim_pair_test->side[0]);
 	pair_run(sim_pair_test, RIPC__MS);
 	ck_assert_mem_eq(pair_find(&sim_pair_test->side[1], RIPC__EV_RECV)->data, "first", 5);
 	pair_close(sim_pair_test, 0);

@@ -96,7 +96,7 @@ void ripc__soft_ep_close(struct ripc__ep *ep)
 	bool running = soft_ep_running(ep);
 
 	if (running && ep->engine)
-		ripc__soft_transmit(ep, PUSH_BYTES);
+		ripc__soft_transmit(ep, SIZE_MAX);
 	ripc__soft_ep_defer_free(ep, running);
 }
 

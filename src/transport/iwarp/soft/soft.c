@@ -447,7 +447,6 @@ const struct ripc__transport_ops ripc__transport_soft = {
 	.group_join = ripc__soft_group_join,
 	.group_leave = ripc__soft_group_leave,
 	.post_group = ripc__soft_post_group,
-	.flush = soft_flush,
 	.progress = soft_progress,
 	.receiving = soft_receiving,
 	.poll_one = soft_take,

@@ -421,7 +421,6 @@ const struct ripc__transport_ops ripc__transport_iwarp = {
 	.post = ripc__iwv_post,
 	.transfer = ripc__iwv_transfer,
 	.post_datagram = vt_post_datagram,
-	.flush = vt_flush,
 	.progress = vt_progress,
 	.poll_one = vt_take,
 	.release = ripc__iwv_release,

@@ -378,7 +378,7 @@ static void work(struct end *e)
 		break;
 	case 5:
 		if (what / 8 % 16 == 0)
-			ops->flush(e->side->t);
+			(void)ops->arm(e->side->t);
 		break;
 	default:
 		pass(e);
