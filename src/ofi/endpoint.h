@@ -100,6 +100,7 @@ struct ofi_recv {
 	enum ofi_cts long_cts;
 	uint64_t tag, data, send_id;
 	uint8_t wire_flags;
+	uint8_t mark;   /* in peer->granted: of its CTS */
 	size_t len;     /* of the message */
 	size_t granted; /* bytes asked for */
 	int error;      /* in ep->withdrawn: its result */

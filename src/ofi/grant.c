@@ -80,6 +80,8 @@ int ofi_recv_grant(struct ofi_recv *r)
 	};
 	int rc;
 
+	r->mark = p->granted ? (uint8_t)((p->granted->prev->mark + 1) % OFI_MARKS) : 0;
+	e.mark = r->granted ? r->mark : 0;
 	if (!r->granted) {
 		rc = ofi_peer_post(p, &e, NULL, 0, 0, false);
 		if (rc)

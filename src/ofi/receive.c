@@ -493,9 +493,30 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 	}
 }
 
+static unsigned empty_items(const struct ripc_message *m)
+{
+	unsigned n = 0;
+
+	while (n < m->nitems && !m->items[m->nitems - 1 - n].iov_len)
+		n++;
+	return n;
+}
+
+/* Receives before r have no contents: their sends failed, and ABORT comes behind those of r. */
+static void end_failed(struct ofi_peer *p, const struct ofi_recv *r)
+{
+	while (p->granted != r) {
+		struct ofi_recv *failed = p->granted;
+
+		ofi_recv_ungrant(failed);
+		ofi_recv_end(failed, FI_EIO);
+	}
+}
+
 struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *m)
 {
 	struct ofi_peer *p = m->event ? NULL : ofi_peer_find(ep, m->source);
+	unsigned empty = empty_items(m);
 	struct ofi_recv *r = NULL;
 	size_t at = 0;
 
@@ -511,11 +532,12 @@ struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *
 			       m->source);
 		return NULL;
 	}
-	if (m->nitems == 2 && !m->items[1].iov_len) {
+	if (empty == OFI_ABORT_EMPTY) {
 		aborted(p, m);
 		return NULL;
 	}
-	if (bytes_of(m) != r->granted) {
+	DL_SEARCH_SCALAR(p->granted, r, mark, empty);
+	if (!r || bytes_of(m) != r->granted) {
 		ofi_peer_lose(p, FI_EIO, "it sent contents of another length than asked for");
 		return NULL;
 	}
@@ -525,6 +547,7 @@ struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *
 			scatter(r, at, m->items[i].iov_base, m->items[i].iov_len);
 		at += m->items[i].iov_len;
 	}
+	end_failed(p, r);
 	ofi_recv_ungrant(r);
 	return r;
 }

@@ -153,14 +153,15 @@ void ofi_abort_post(struct ofi_ep *ep, uint64_t service, uint64_t id)
 {
 	const struct ofi_envelope e = {.kind = OFI_ABORT, .flags = OFI_F_ID, .id = id};
 	struct abort_request *r = calloc(1, sizeof(*r));
-	struct iovec items[2] = {{0}};
+	struct iovec items[1 + OFI_ABORT_EMPTY] = {{0}};
 
 	if (!r)
 		return;
 	items[0] = (struct iovec){r->bytes, ofi_envelope_put(r->bytes, &e)};
 	r->request.done = abort_done;
 	r->request.count = &ep->requests;
-	if (ofi_request_start(ep->domain, &r->request, ep->main, service, items, 2, NULL))
+	if (ofi_request_start(ep->domain, &r->request, ep->main, service, items,
+			      1 + OFI_ABORT_EMPTY, NULL))
 		free(r);
 }
 
@@ -192,7 +193,7 @@ static void contents_done(struct ofi_request *request, int status)
 
 void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_envelope *e)
 {
-	struct iovec iov[OFI_IOV_MAX];
+	struct iovec iov[OFI_IOV_MAX + OFI_MARKS] = {{0}};
 	struct ofi_send *s;
 	unsigned n;
 	int rc;
@@ -212,6 +213,8 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 		return;
 	}
 	n = ofi_slice(s->iov, s->niov, 0, e->len, iov);
+	for (unsigned i = 0; i < e->mark; i++)
+		iov[n++] = (struct iovec){0};
 	DL_APPEND(s->peer->sending, s);
 	s->life = s->peer->life;
 	s->data_service = data_service;

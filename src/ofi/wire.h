@@ -9,21 +9,24 @@
  *   main -- RTS --------------------------> main    a long message: matched or kept
  *   main <------------------------------ CTS -- data    matched; it may carry a return buffer
  *   main -- contents, at most CTS.len ----> data    in the order in which the CTS were received
- *   main -- ABORT, empty item ------------> data    in place of contents that cannot be sent
- *   main <------------ ABORT, empty item -- main    in place of a CTS: the sender is lost here
+ *   main -- ABORT, 3 empty items ---------> data    in place of contents that cannot be sent
+ *   main <--------- ABORT, 3 empty items -- main    in place of a CTS: the sender is lost here
  *   main -- CREDIT ----------------------> main    messages taken from the peer were matched
  *
  * All but the contents begin with an envelope. EAGER, PART, RTS and CREDIT are reliable short
  * messages, so they arrive in order. The contents, ABORT, and each CTS that asks for contents, are
- * long messages: short ones could overtake them, and contents are recognized by their order alone.
- * Such a CTS comes from `data`, because long items for `main` would else land in its return
- * buffers. Contents have no empty items.
+ * long messages: short ones could overtake them, and contents are recognized by their order. Such a
+ * CTS comes from `data`, because long items for `main` would else land in its return buffers.
+ *
+ * A send of contents may fail while later ones are under way: its ABORT comes behind these. So each
+ * CTS has a mark, the number of empty items that follow the contents. It is 0 if the receiver waits
+ * for no other contents of the sender, and else one more than that of the last CTS, modulo 3.
  *
  * Credit: a sender has at most OFI_WINDOW_MESSAGES messages (EAGER, RTS), and at most
  * OFI_WINDOW_BYTES of EAGER contents, at a peer that has not matched them. The counts of both sides
  * begin again when the peer is another process.
  *
- * An envelope has a head of 4 bytes: kind, version, flags, 0. A word of 8 bytes follows for each of
+ * An envelope has a head of 4 bytes: kind, version, flags, mark (CTS, else 0). A word of 8 bytes follows for each of
  * the flags CREDIT, TAGGED, DATA, LEN and ID, in this order. So an EAGER message with tag and data
  * has 20 bytes of envelope, and with 8 bytes of contents fits into one slot of a ring in shared
  * memory.
@@ -35,10 +38,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#define OFI_WIRE_VERSION    3
+#define OFI_WIRE_VERSION    4
 #define OFI_WINDOW_MESSAGES 65536u
 #define OFI_WINDOW_BYTES    (1u << 20)
 #define OFI_ENVELOPE_MAX    44
+#define OFI_MARKS           3u        /* of contents */
+#define OFI_ABORT_EMPTY     OFI_MARKS /* empty items of an ABORT */
 
 enum ofi_wire_kind {
 	OFI_EAGER = 1,
@@ -64,6 +69,7 @@ enum ofi_wire_flags {
 struct ofi_envelope {
 	uint8_t kind;
 	uint8_t flags;
+	uint8_t mark;              /* CTS; else 0 */
 	uint32_t matched_messages; /* CREDIT: of all messages from the receiver, modulo 2^32 */
 	uint32_t matched_bytes;    /* CREDIT: of all EAGER contents from it, modulo 2^32 */
 	uint64_t tag;              /* TAGGED; CTS: the id of the main service */
@@ -103,7 +109,8 @@ static inline uint64_t ofi_get_word(const uint8_t **p)
 static inline unsigned ofi_envelope_put(uint8_t bytes[OFI_ENVELOPE_MAX],
 					const struct ofi_envelope *e)
 {
-	uint32_t head = htole32(e->kind | OFI_WIRE_VERSION << 8 | (uint32_t)e->flags << 16);
+	uint32_t head = htole32(e->kind | OFI_WIRE_VERSION << 8 | (uint32_t)e->flags << 16 |
+				(uint32_t)e->mark << 24);
 	uint8_t *p = bytes + sizeof(head);
 
 	memcpy(bytes, &head, sizeof(head));
@@ -132,10 +139,11 @@ static inline unsigned ofi_envelope_get_any(const void *from, size_t len, struct
 	const uint8_t *p = from, *end;
 
 	if (len < 4 || p[0] < OFI_EAGER || p[0] > OFI_PART || p[1] != OFI_WIRE_VERSION ||
-	    p[2] & ~OFI_F_ALL || p[3] || needed[p[0]] & ~p[2])
+	    p[2] & ~OFI_F_ALL || p[3] >= (p[0] == OFI_CTS ? OFI_MARKS : 1) || needed[p[0]] & ~p[2])
 		return 0;
 	e->kind = p[0];
 	e->flags = p[2];
+	e->mark = p[3];
 	end = p + 4 + 8 * __builtin_popcount(e->flags & OFI_F_WORDS);
 	if (len < (size_t)(end - p))
 		return 0;

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -279,6 +280,72 @@ START_TEST(contents__in_the_order_in_which_they_are_asked_for)
 }
 END_TEST
 
+/*
+ * The first of two messages of the same length lies in memory that cannot be read, which a socket
+ * notices. The second one is whole, and in its own receive: both are asked for at once; the same in
+ * return buffers; and the second one is written into the return buffer of the first one.
+ */
+START_TEST(contents_that_cannot_be_sent__are_not_mixed_up)
+{
+	enum { LEN = 200000, IN_PIECES = 0, IN_TURN = 2, WAYS = 3 };
+	static uint8_t out[LEN], in[2][LEN];
+	struct side a, b;
+	fi_addr_t to_a, to_b;
+	uint64_t end_ns = 0;
+	void *absent;
+
+	absent = mmap(NULL, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(absent, MAP_FAILED);
+	setenv("RIPC_TRANSPORTS", "iwarp/soft", 1);
+	side_open(&a, NULL, FI_WAIT_NONE);
+	side_open(&b, NULL, FI_WAIT_NONE);
+	unsetenv("RIPC_TRANSPORTS");
+	to_a = side_insert(&b, &a);
+	to_b = side_insert(&a, &b);
+	for (unsigned way = 0; way < WAYS; way++) {
+		memset(out, (int)way + 1, LEN);
+		ck_assert_int_eq(fi_tsend(a.ep, absent, LEN, NULL, to_b, 0, absent), 0);
+		ck_assert_int_eq(fi_tsend(a.ep, out, LEN, NULL, to_b, 1, out), 0);
+		while (!has_arrived(&b, 1))
+			side_progress(&a);
+		for (unsigned i = 0; i < 2; i++) {
+			struct iovec iov[2] = {{in[i], 100}, {in[i] + 100, LEN - 100}};
+
+			if (way == IN_PIECES)
+				ck_assert_int_eq(fi_trecvv(b.ep, iov, NULL, 2, to_a, i, 0, in[i]),
+						 0);
+			else
+				ck_assert_int_eq(
+					fi_trecv(b.ep, in[i], LEN, NULL, to_a, i, 0, in[i]), 0);
+			for (unsigned k = 0; i && way != IN_TURN && k < 1000; k++)
+				side_progress(&b);
+			if (i == (way != IN_TURN))
+				ck_assert_ptr_eq(side_wait_error(&a, NULL).op_context, absent);
+		}
+		ck_assert_ptr_eq(side_wait(&a, NULL).op_context, out);
+		/* In any order. */
+		for (unsigned n = 0; n < 2;) {
+			struct fi_cq_err_entry err = {0};
+			struct fi_cq_tagged_entry e;
+			ssize_t rc = fi_cq_read(b.cq, &e, 1);
+
+			if (rc == -FI_EAGAIN) {
+				ck_assert(test_pause(&end_ns, TEST_PATIENCE_MS));
+				continue;
+			}
+			if (rc == -FI_EAVAIL)
+				ck_assert_int_eq(fi_cq_readerr(b.cq, &err, 0), 1);
+			ck_assert_ptr_eq(rc == 1 ? e.op_context : err.op_context, in[rc == 1]);
+			n++;
+		}
+		ck_assert_mem_eq(in[1], out, LEN);
+	}
+	munmap(absent, LEN);
+	side_close(&a);
+	side_close(&b);
+}
+END_TEST
+
 /* The context of the next error; completions before it are read. */
 static void *next_error(struct side *s)
 {
@@ -433,6 +500,7 @@ int main(void)
 	tcase_add_test(tc, windows_of_numbered_messages__one_receive_is_too_short);
 	tcase_add_test(tc, injects_without_credit__are_refused_for_now);
 	tcase_add_test(tc, contents__in_the_order_in_which_they_are_asked_for);
+	tcase_add_test(tc, contents_that_cannot_be_sent__are_not_mixed_up);
 	tcase_add_test(tc, many_endpoints__from_each_to_each);
 	tcase_add_test(tc, endpoint_closed_under_traffic__ends_operations);
 	tcase_add_test(tc, endpoint_closed_without_credit__ends_sends);
