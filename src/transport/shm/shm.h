@@ -39,7 +39,7 @@ struct shm_ep {
 
 struct shm {
 	struct ripc__transport r; /* fd: epoll */
-	int listeners[2]; /* abstract, path; -1: none */
+	int listeners[2];         /* abstract, path; -1: none */
 	struct ripc__shm_address address;
 	bool zero_copy;      /* memory objects may be exported and imported */
 	bool armed;          /* slept since the sockets were last polled */

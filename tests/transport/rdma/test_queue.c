@@ -243,7 +243,7 @@ END_TEST
 /* A send takes the bytes of its bounce buffer, or without one those of the caller, inline. */
 START_TEST(fill_send__bounce_or_inline)
 {
-	uint8_t inline_bytes[4], bounced[4];
+	uint8_t inline_bytes[4] = {0}, bounced[4] = {0};
 	struct ripc__verbs_buf buf = {.data = bounced, .lkey = 77};
 	struct ripc__verbs_slot slot = {.signaled = false};
 	struct ibv_send_wr wr = {.imm_data = 5};

@@ -41,7 +41,7 @@ START_TEST(connect__no_descriptor)
 	peer = open_shm();
 	fd = dup(STDIN_FILENO);
 	close(fd);
-	ev = failed((rlim_t)(fd + _i));
+	ev = failed((rlim_t)fd + (rlim_t)_i);
 	ck_assert_int_eq(ev.status, -EMFILE);
 	snprintf(text, sizeof(text), "%s%s", texts[_i], ripc_strerror(EMFILE));
 	ck_assert_str_eq(ev.text, text);
