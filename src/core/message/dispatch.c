@@ -48,7 +48,7 @@ learn_dest(struct ripc__lane *lane, uint64_t source)
 		d = ripc__dest_get(ctx, source);
 	if (!d)
 		return NULL;
-	if (!ripc__dest_given_up(d, lane->peer))
+	if (!ripc__dest_given_up(ctx, d, lane->peer))
 		ripc__dest_learn(ctx, d, lane->peer);
 	return d->peer == lane->peer ? d : NULL;
 }

@@ -213,9 +213,11 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 		ctx->peer_ops->not_found(ctx, d, d->why ? d->why : "");
 }
 
-bool ripc__dest_given_up(const struct ripc__dest *d, const struct ripc__peer *p)
+bool ripc__dest_given_up(const struct ripc *ctx, const struct ripc__dest *d,
+			 const struct ripc__peer *p)
 {
-	return d->given_up_by == ripc__get_le64(p->instance);
+	return d->given_up_by == ripc__get_le64(p->instance) &&
+	       ctx->now_ns < d->given_up_until_ns;
 }
 
 void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p)
@@ -325,6 +327,7 @@ void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *w
 static void dest_given_up(struct ripc *ctx, struct ripc__dest *d, const char *why)
 {
 	d->given_up_by = ripc__get_le64(d->peer->instance);
+	d->given_up_until_ns = ctx->now_ns + ctx->opt.peer_timeout_ms * RIPC__MS;
 	ripc__dest_invalidate(ctx, d, why);
 }
 

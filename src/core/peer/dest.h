@@ -77,8 +77,11 @@ struct ripc__dest {
 	uint64_t wanted_limit_units;
 	struct ripc__completion sendable;
 	uint8_t holder[16]; /* instance id last resolved; zero: no holder */
-	/* FAILED: first bytes of the instance id of a peer that does not hold it any more; or 0 */
-	uint64_t given_up_by;
+	/*
+	 * FAILED: first bytes of the instance id of a peer that does not hold it any more, or 0.
+	 * The peer may still send messages from it for a while; later ones make it known again.
+	 */
+	uint64_t given_up_by, given_up_until_ns;
 	/* core/reliable: messages that wait for a holder, until reliable_until_ns */
 	struct ripc__list reliable_pending;
 	uint64_t reliable_until_ns;
@@ -119,7 +122,8 @@ int ripc__dest_locate(struct ripc *ctx, struct ripc__dest *d);
 /* A message came from d, so p holds it. A record and a look-up of the resolver take precedence. */
 void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p);
 /* Whether p was the last holder, and has given d up. */
-bool ripc__dest_given_up(const struct ripc__dest *d, const struct ripc__peer *p);
+bool ripc__dest_given_up(const struct ripc *ctx, const struct ripc__dest *d,
+			 const struct ripc__peer *p);
 
 /* Its holder does not hold it (any more): resolves again. */
 void ripc__dest_invalidate(struct ripc *ctx, struct ripc__dest *d, const char *why);

@@ -266,7 +266,7 @@ START_TEST(reply__nobody_waits)
 	RC(-ECANCELED, ripc_reply_error(question, EACCES));
 	RC(-ECANCELED, ripc_reply_start(question, &item, 1, NULL, &r));
 	ck_assert_ptr_null(r);
-	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "caller does not wait"));
+	ck_assert_ptr_nonnull(strstr(ripc_error_detail(), "does not wait for the answer"));
 	ripc_message_free(question);
 	/* The answer to a call that the service refuses, or frees. */
 	OK(ripc_call_start(rig.s[1], RIG_ID(0), &one, 1, NULL, -1, &asked));
