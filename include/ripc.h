@@ -419,11 +419,11 @@ int ripc_open(struct ripc **ctx, const char *options);
  * ripc_service_unregister() their calls return -ESHUTDOWN, and their messages stay valid. Two
  * threads may never use one request at the same time.
  *
- * The call waits at most 200 ms until the transports have sent their queued messages, 50 ms to
- * notify peers on ib, and 500 ms for a ripc_service_register() of another thread. With
- * resolver=zookeeper it also waits until the connection to the ensemble is closed. That takes at
- * most one second for each name server of resolv.conf(5) that does not answer, and three seconds
- * for a server that does not read.
+ * The call waits until the transports have sent their queued messages: until none has passed for
+ * 200 ms, and at most for 200 ms and peer_timeout_ms. It waits at most 50 ms to notify peers on ib,
+ * and 500 ms for a ripc_service_register() of another thread. With resolver=zookeeper it also waits
+ * until the connection to the ensemble is closed. That takes at most one second for each name
+ * server of resolv.conf(5) that does not answer, and three seconds for a server that does not read.
  *
  * Return: 0, or -EINVAL if there is no default context, or the context is closed already or being
  * closed.

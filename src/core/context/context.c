@@ -25,7 +25,8 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#define LINGER_NS         (200 * RIPC__MS) /* how long close waits for what is queued to leave */
+/* how long close waits for queued messages to leave while no message passes */
+#define LINGER_NS         (200 * RIPC__MS)
 #define DESCRIPTORS_TAKEN 20u              /* by a context without peers or RDMA devices, about */
 
 #define FORK_WAIT_S           1 /* how long fork() waits for other threads */
@@ -387,16 +388,35 @@ static bool lanes_unsent(struct ripc *ctx)
 	return false;
 }
 
-/* Queued messages get a bounded time to leave. */
+/* Messages over all lanes, in both directions. */
+static uint64_t lanes_messages(struct ripc *ctx)
+{
+	struct ripc__lane *lane;
+	uint64_t n = 0;
+
+	ripc__list_for_each_entry (lane, &ctx->lanes, link)
+		n += lane->tx_seq + lane->rx_seq;
+	return n;
+}
+
+/*
+ * Queued messages get a bounded time to leave. On a busy machine that takes long, but not without a
+ * message in between.
+ */
 static void RIPC__NO_ANALYSIS linger(struct ripc *ctx)
 {
-	uint64_t until;
+	uint64_t end, until, messages = 0;
 
 	ripc__progress(ctx);
 	if (ctx->hooks.now)
 		return;
 	until = ctx->now_ns + LINGER_NS;
-	while (lanes_unsent(ctx) && ctx->now_ns < until) {
+	end = until + ctx->opt.peer_timeout_ms * RIPC__MS;
+	while (lanes_unsent(ctx) && ctx->now_ns < until && ctx->now_ns < end) {
+		if (messages != lanes_messages(ctx)) {
+			messages = lanes_messages(ctx);
+			until = ctx->now_ns + LINGER_NS;
+		}
 		ripc__unlock(ctx);
 		usleep(200);
 		ripc__lock(ctx);
