@@ -26,10 +26,10 @@
  * OFI_WINDOW_BYTES of EAGER contents, at a peer that has not matched them. The counts of both sides
  * begin again when the peer is another process.
  *
- * An envelope has a head of 4 bytes: kind, version, flags, mark (CTS, else 0). A word of 8 bytes follows for each of
- * the flags CREDIT, TAGGED, DATA, LEN and ID, in this order. So an EAGER message with tag and data
- * has 20 bytes of envelope, and with 8 bytes of contents fits into one slot of a ring in shared
- * memory.
+ * An envelope has a head of 4 bytes: kind, version, flags, mark (CTS, else 0). A word of 8 bytes
+ * follows for each of the flags CREDIT, TAGGED, DATA, LEN and ID, in this order. So an EAGER
+ * message with tag and data has 20 bytes of envelope, and with 8 bytes of contents fits into one
+ * slot of a ring in shared memory.
  */
 #ifndef OFI_WIRE_H
 #define OFI_WIRE_H

@@ -287,7 +287,7 @@ END_TEST
  */
 START_TEST(contents_that_cannot_be_sent__are_not_mixed_up)
 {
-	enum { LEN = 200000, IN_PIECES = 0, IN_TURN = 2, WAYS = 3 };
+	enum { LEN = 200000, IN_PIECES = 0, IN_TURN = 2, PLACEMENTS = 3 };
 	static uint8_t out[LEN], in[2][LEN];
 	struct side a, b;
 	fi_addr_t to_a, to_b;
@@ -302,8 +302,8 @@ START_TEST(contents_that_cannot_be_sent__are_not_mixed_up)
 	unsetenv("RIPC_TRANSPORTS");
 	to_a = side_insert(&b, &a);
 	to_b = side_insert(&a, &b);
-	for (unsigned way = 0; way < WAYS; way++) {
-		memset(out, (int)way + 1, LEN);
+	for (unsigned placement = 0; placement < PLACEMENTS; placement++) {
+		memset(out, (int)placement + 1, LEN);
 		ck_assert_int_eq(fi_tsend(a.ep, absent, LEN, NULL, to_b, 0, absent), 0);
 		ck_assert_int_eq(fi_tsend(a.ep, out, LEN, NULL, to_b, 1, out), 0);
 		while (!has_arrived(&b, 1))
@@ -311,15 +311,15 @@ START_TEST(contents_that_cannot_be_sent__are_not_mixed_up)
 		for (unsigned i = 0; i < 2; i++) {
 			struct iovec iov[2] = {{in[i], 100}, {in[i] + 100, LEN - 100}};
 
-			if (way == IN_PIECES)
+			if (placement == IN_PIECES)
 				ck_assert_int_eq(fi_trecvv(b.ep, iov, NULL, 2, to_a, i, 0, in[i]),
 						 0);
 			else
 				ck_assert_int_eq(
 					fi_trecv(b.ep, in[i], LEN, NULL, to_a, i, 0, in[i]), 0);
-			for (unsigned k = 0; i && way != IN_TURN && k < 1000; k++)
+			for (unsigned k = 0; i && placement != IN_TURN && k < 1000; k++)
 				side_progress(&b);
-			if (i == (way != IN_TURN))
+			if (i == (placement != IN_TURN))
 				ck_assert_ptr_eq(side_wait_error(&a, NULL).op_context, absent);
 		}
 		ck_assert_ptr_eq(side_wait(&a, NULL).op_context, out);

@@ -27,7 +27,7 @@
 
 /* how long close waits for queued messages to leave while no message passes */
 #define LINGER_NS         (200 * RIPC__MS)
-#define DESCRIPTORS_TAKEN 20u              /* by a context without peers or RDMA devices, about */
+#define DESCRIPTORS_TAKEN 20u /* by a context without peers or RDMA devices, about */
 
 #define FORK_WAIT_S           1 /* how long fork() waits for other threads */
 #define LIFE_LOCK_INITIALIZER PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP

@@ -216,8 +216,7 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 bool ripc__dest_given_up(const struct ripc *ctx, const struct ripc__dest *d,
 			 const struct ripc__peer *p)
 {
-	return d->given_up_by == ripc__get_le64(p->instance) &&
-	       ctx->now_ns < d->given_up_until_ns;
+	return d->given_up_by == ripc__get_le64(p->instance) && ctx->now_ns < d->given_up_until_ns;
 }
 
 void ripc__dest_learn(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer *p)
