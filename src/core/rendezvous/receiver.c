@@ -20,7 +20,7 @@
 #include <string.h>
 
 #define CHUNK_MAX  (1u << 20) /* bytes of one read; each completion shows that the peer is alive */
-#define READ_AHEAD (1u << 20) /* bytes of posted reads at which a lane is busy */
+#define READ_AHEAD (1u << 20) /* bytes of posted reads, at least two, at which a lane is busy */
 
 #define TO(state) (1u << RIPC__RNDV_##state)
 
@@ -288,7 +288,7 @@ bool ripc__rndv_post(struct ripc__rndv *r)
 
 		if (it->how == RIPC__HOW_READ && !it->mr) {
 			/* The posted reads are taken to be as large as those of this item. */
-			if (lane->reads * MIN(it->len, chunk) >= READ_AHEAD)
+			if (lane->reads > 1 && lane->reads * MIN(it->len, chunk) >= READ_AHEAD)
 				return false;
 			if (!item_start_or_fail(r, it))
 				return true;
