@@ -69,7 +69,7 @@ struct ripc__zk {
 	bool kernel_enforced;    /* the kernel enforces that an id is held once on this host */
 	/*
 	 * CONNECTING -- UP --> CONNECTED -- LOST --> DISCONNECTED -- UP --> CONNECTED
-	 * CONNECTING -- a registration has waited in vain --> DISCONNECTED
+	 * CONNECTING -- a registration got no answer in time --> DISCONNECTED
 	 * Records stay in use while it is disconnected, and registrations do not wait for it then.
 	 */
 	enum {
