@@ -220,9 +220,9 @@ static void log_hook(void *arg, enum ripc_log_level level, const char *line)
 }
 
 /*
- * The ensemble is not there when the context starts. The first registration waits for it as long
- * as it may, which is logged; later ones do not wait. The node is made when the ensemble comes, with the same
- * generation.
+ * The ensemble is not there when the context starts. The first registration waits for it until its
+ * time is up, which is logged; later ones do not wait. The node is made when the ensemble comes,
+ * with the same generation.
  */
 START_TEST(up__late)
 {
