@@ -5,13 +5,13 @@
  * goes to the caller directly, any other event through ripc__dispatch_event().
  */
 #include "core/message/receive.h"
+#include "core/call/call.h"
 #include "core/memory/message.h"
 #include "core/message/fast_receive.h"
-#include "core/message/service.h"
 #include "core/peer/lane.h"
 #include "core/rendezvous/delayed_ack.h"
 #include "core/peer/peer.h"
-#include "core/rendezvous/sender.h"
+#include "core/rendezvous/arriving.h"
 
 #define POLLS_MAX          16 /* partial passes before a thread leads */
 #define FULL_PASS_INTERVAL 32 /* one poll of so many is a full pass, if it finds nothing */
@@ -278,6 +278,78 @@ void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int time
 	end_polling(ctx, !had_event);
 }
 
+/* Takes the next message that the application may have out of the queue; NULL: none. */
+static inline struct ripc__message *next_message(struct ripc_service *s)
+{
+	struct ripc__message *m;
+
+	do
+		m = ripc__service_pop(s);
+	while (m && RIPC__UNLIKELY(m->call_role != RIPC__CALL_NONE) && !ripc__request_taken(m));
+	return m;
+}
+
+/*
+ * The queue is empty: polls the network, and waits for a message. Return: 0, or the error of
+ * ripc_receive().
+ */
+static int __attribute__((noinline))
+receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms)
+{
+	struct ripc *ctx = s->ctx;
+	uint64_t deadline = 0;
+	bool polled = false;
+
+	while (!(*m = next_message(s))) {
+		if (!ripc__service_open(s) || ctx->closing)
+			return ripc__fail(-ESHUTDOWN, "%s is being closed",
+					  ripc__service_text(ctx, s->id));
+		if (ripc__service_over(s))
+			return ripc__fail(-ESHUTDOWN, "%s was taken over: %s",
+					  ripc__service_text(ctx, s->id),
+					  s->conflict ? s->conflict : "");
+		if (!timeout_ms) {
+			if (polled) {
+				ripc__poll_pass_leadership(ctx, &s->ready);
+				return ripc__fail_text(-EAGAIN, "the service has no message");
+			}
+			ripc__delayed_ack_idle(ctx);
+			ripc__poll_before_sleep(ctx, &s->ready);
+			polled = true;
+			continue;
+		}
+		if (!deadline)
+			deadline = ripc__deadline(ctx, timeout_ms);
+		if (ripc__wait(ctx, &s->receivers, deadline) && !s->first)
+			return ripc__fail(-ETIMEDOUT, "no message for %s in %d ms",
+					  ripc__service_text(ctx, s->id), timeout_ms);
+	}
+	return 0;
+}
+
+/*
+ * Waits for the next message, takes it out of the queue and gives it to the application. *m: it,
+ * or NULL. Return: as ripc_receive(). Lock held.
+ */
+static int receive_queued(struct ripc_service *s, struct ripc__message **m, int timeout_ms)
+{
+	int rc = ripc__service_enter(s);
+
+	if (rc)
+		return rc;
+	*m = next_message(s);
+	if (RIPC__UNLIKELY(!*m))
+		rc = receive_waiting(s, m, timeout_ms);
+	if (*m) {
+		ripc__message_return_credit(*m);
+		ripc__message_hand_out(s->ctx, *m);
+		if ((*m)->pub.is_long || !ripc__list_empty(&s->rndvs_in))
+			ripc__rndv_resume(s);
+	}
+	ripc__service_leave(s);
+	return rc;
+}
+
 /* The first poll found no message. Return: as ripc_receive(). */
 static int __attribute__((noinline))
 receive(struct ripc *ctx, struct ripc_service *s, struct ripc_message **message, int timeout_ms)
@@ -287,7 +359,7 @@ receive(struct ripc *ctx, struct ripc_service *s, struct ripc_message **message,
 	int rc = 0;
 
 	if (!m) {
-		rc = ripc__receive(s, &m, timeout_ms);
+		rc = receive_queued(s, &m, timeout_ms);
 		ctx->polled = false;
 	}
 	if (m)

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Registering and receiving, for other modules, and the events of the resolver. */
+/* Registering, for other modules, and the events of the resolver. */
 #ifndef RIPC_CORE_MESSAGE_SERVICE_H
 #define RIPC_CORE_MESSAGE_SERVICE_H
 
 #include "core/service/service.h"
-
-/*
- * Waits for the next message, takes it out of the queue and gives it to the application. *m: it,
- * or NULL. Return: as ripc_receive(). Lock held.
- */
-int ripc__receive(struct ripc_service *s, struct ripc__message **m, int timeout_ms);
 
 /*
  * ripc_service_register() with a context, and a name that the record carries; NULL: none. The id is
