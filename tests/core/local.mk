@@ -175,6 +175,8 @@ tests_core_progress_test_state_world_SOURCES = tests/core/progress/test_state_wo
 	$(STATE_NAMES)
 check_PROGRAMS += tests/core/progress/test_transports
 check_PROGRAMS += tests/core/context/test_default_context
+check_PROGRAMS += tests/core/progress/test_deadline
+tests_core_progress_test_deadline_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=ripc__now
 check_PROGRAMS += tests/core/progress/test_wait
 tests_core_progress_test_wait_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=ripc__now,--wrap=ripc__full_pass,--wrap=ripc__partial_pass \

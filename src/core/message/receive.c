@@ -34,12 +34,17 @@ static inline bool may_poll(const struct ripc *ctx, struct ripc__progress_state 
 }
 
 /* Whether a short message for s may bypass its queue. */
+static inline bool may_bypass_queue(const struct ripc_service *s)
+{
+	/* Long messages that wait for room in the queue come first. */
+	return ripc__service_open(s) && !s->first && ripc__list_empty(&s->rndvs_in);
+}
+
+/* Whether a thread that does not lead may receive a short message for s. */
 static inline bool may_receive(const struct ripc *ctx, const struct ripc_service *s,
 			       struct ripc__progress_state now)
 {
-	/* Long messages that wait for room in the queue come first. */
-	return ripc__service_open(s) && !s->first && ripc__list_empty(&s->rndvs_in) &&
-	       may_poll(ctx, now);
+	return may_bypass_queue(s) && may_poll(ctx, now);
 }
 
 /* receive_event() for events other than the next short message of a sender. */
@@ -250,6 +255,15 @@ static struct ripc__message *poll_receive(struct ripc *ctx, struct ripc_service 
 	return NULL;
 }
 
+bool ripc__poll_answer(struct ripc *ctx, void *unused)
+{
+	bool had_event;
+
+	(void)unused;
+	poll_recent(ctx, NULL, &had_event);
+	return false;
+}
+
 void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int timeout_ms)
 {
 	uint64_t polling_since_ns = 0;
@@ -278,29 +292,52 @@ void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int time
 	end_polling(ctx, !had_event);
 }
 
-/* Takes the next message that the application may have out of the queue; NULL: none. */
-static inline struct ripc__message *next_message(struct ripc_service *s)
+/* Gives the application the next message of the queue that it may have; NULL: none. */
+static struct ripc__message *take_queued(struct ripc_service *s)
 {
 	struct ripc__message *m;
 
 	do
 		m = ripc__service_pop(s);
 	while (m && RIPC__UNLIKELY(m->call_role != RIPC__CALL_NONE) && !ripc__request_taken(m));
+	if (!m)
+		return NULL;
+	ripc__message_return_credit(m);
+	ripc__message_hand_out(s->ctx, m);
+	if (m->pub.is_long || !ripc__list_empty(&s->rndvs_in))
+		ripc__rndv_resume(s);
 	return m;
+}
+
+/* A thread that waits for a message of s. */
+struct receiver {
+	struct ripc_service *s;
+	struct ripc__message *m; /* handed out; or NULL */
+};
+
+/* A message woke the leader. Most often it is the next short one for s. */
+static bool poll_awake(struct ripc *ctx, void *arg)
+{
+	struct receiver *r = arg;
+	bool had_event;
+
+	if (may_bypass_queue(r->s))
+		r->m = poll_recent(ctx, r->s, &had_event);
+	return r->m;
 }
 
 /*
  * The queue is empty: polls the network, and waits for a message. Return: 0, or the error of
  * ripc_receive().
  */
-static int __attribute__((noinline))
-receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms)
+static int __attribute__((noinline)) receive_waiting(struct receiver *r, int timeout_ms)
 {
+	struct ripc_service *s = r->s;
 	struct ripc *ctx = s->ctx;
 	uint64_t deadline = 0;
 	bool polled = false;
 
-	while (!(*m = next_message(s))) {
+	do {
 		if (!ripc__service_open(s) || ctx->closing)
 			return ripc__fail(-ESHUTDOWN, "%s is being closed",
 					  ripc__service_text(ctx, s->id));
@@ -320,32 +357,25 @@ receive_waiting(struct ripc_service *s, struct ripc__message **m, int timeout_ms
 		}
 		if (!deadline)
 			deadline = ripc__deadline(ctx, timeout_ms);
-		if (ripc__wait(ctx, &s->receivers, deadline) && !s->first)
+		if (ripc__wait_polling(ctx, &s->receivers, deadline, poll_awake, r) && !s->first)
 			return ripc__fail(-ETIMEDOUT, "no message for %s in %d ms",
 					  ripc__service_text(ctx, s->id), timeout_ms);
-	}
+	} while (!r->m && !(r->m = take_queued(s)));
 	return 0;
 }
 
-/*
- * Waits for the next message, takes it out of the queue and gives it to the application. *m: it,
- * or NULL. Return: as ripc_receive(). Lock held.
- */
+/* Waits for the next message. *m: it, or NULL. Return: as ripc_receive(). Lock held. */
 static int receive_queued(struct ripc_service *s, struct ripc__message **m, int timeout_ms)
 {
+	struct receiver r = {.s = s};
 	int rc = ripc__service_enter(s);
 
 	if (rc)
 		return rc;
-	*m = next_message(s);
-	if (RIPC__UNLIKELY(!*m))
-		rc = receive_waiting(s, m, timeout_ms);
-	if (*m) {
-		ripc__message_return_credit(*m);
-		ripc__message_hand_out(s->ctx, *m);
-		if ((*m)->pub.is_long || !ripc__list_empty(&s->rndvs_in))
-			ripc__rndv_resume(s);
-	}
+	r.m = take_queued(s);
+	if (RIPC__UNLIKELY(!r.m))
+		rc = receive_waiting(&r, timeout_ms);
+	*m = r.m;
 	ripc__service_leave(s);
 	return rc;
 }

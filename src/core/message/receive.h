@@ -31,4 +31,7 @@ enum ripc__fast ripc__fast_receive(struct ripc *ctx, struct ripc_service *s, uns
  */
 void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int timeout_ms);
 
+/* One poll for an answer, whose arrival wakes who waits for it: a ripc__poll_fn. Return: false. */
+bool ripc__poll_answer(struct ripc *ctx, void *unused);
+
 #endif

@@ -136,7 +136,8 @@ int RIPC__NO_ANALYSIS ripc_request_test(struct ripc_request **request)
 static int wait_done_until(struct ripc_request *r, uint64_t deadline)
 {
 	while (r->state != RIPC__REQUEST_DONE && !r->ctx->closing)
-		if (ripc__wait(r->ctx, &r->waitq, deadline) && r->state != RIPC__REQUEST_DONE)
+		if (ripc__wait_polling(r->ctx, &r->waitq, deadline, ripc__poll_answer, NULL) &&
+		    r->state != RIPC__REQUEST_DONE)
 			return -ETIMEDOUT;
 	return 0;
 }

@@ -82,13 +82,13 @@ static int wait_for_event(int epfd, struct epoll_event *ev, int max, const struc
 	return n;
 }
 
-void RIPC__NO_ANALYSIS ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_ns,
+bool RIPC__NO_ANALYSIS ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_ns,
 					       enum ripc__progress_event woke)
 {
 	struct ripc__progress_step step;
 	struct epoll_event ev[EPOLL_EVENTS];
 	struct timespec ts, *timeout = NULL;
-	bool resolver = false;
+	bool resolver = false, kicked = false;
 	eventfd_t count;
 	uint64_t now;
 	int n;
@@ -104,9 +104,11 @@ void RIPC__NO_ANALYSIS ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint6
 	if (epfd != ctx->progress.epfd && n > 0)
 		n = epoll_wait(ctx->progress.epfd, ev, EPOLL_EVENTS, 0);
 	ripc__lock(ctx);
+	ctx->now_ns = ripc__now(ctx);
 	step = ripc__progress_step(ctx, woke, NULL);
 	for (int i = 0; i < n; i++) {
 		if (ev[i].data.u32 == WAKE) {
+			kicked = true;
 			eventfd_read(ctx->progress.wakefd, &count);
 			ripc__progress_step(ctx, RIPC__PROGRESS_KICK_READ, NULL);
 		} else if (ev[i].data.u32 == RESOLVER) {
@@ -117,5 +119,6 @@ void RIPC__NO_ANALYSIS ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint6
 		ripc__resolver_readable(ctx);
 	else if (n >= 0 && n < EPOLL_EVENTS &&
 		 (woke == RIPC__PROGRESS_WAKE || step.next.thread == RIPC__THREAD_LEADING))
-		ctx->resolver_polled_ns = ripc__now(ctx);
+		ctx->resolver_polled_ns = ctx->now_ns;
+	return n > 0 && !resolver && !kicked;
 }

@@ -25,9 +25,10 @@ bool ripc__descriptors_mask(struct ripc *ctx, bool masked);
 /*
  * Sleeps on epfd (of ctx->progress: epfd or thread_epfd) until a descriptor is readable or until_ns
  * (RIPC__NEVER: no limit). Lock held on entry and return, released meanwhile. The caller made the
- * transition to its state of sleep; woke (WAKE or THREAD_WAKE) is made on return.
+ * transition to its state of sleep; woke (WAKE or THREAD_WAKE) is made on return, and ctx->now_ns
+ * is the present time. Return: whether transports woke it, and nothing else.
  */
-void ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_ns,
+bool ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_ns,
 			     enum ripc__progress_event woke);
 
 #endif

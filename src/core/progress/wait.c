@@ -21,7 +21,9 @@
 struct ripc__waiter {
 	struct ripc__list link;  /* of a follower, in ctx->progress.followers */
 	struct ripc__list queue; /* in the waitq */
-	atomic_uint futex;       /* a follower sleeps on it */
+	ripc__poll_fn *poll;     /* or NULL */
+	void *poll_arg;
+	atomic_uint futex; /* a follower sleeps on it */
 	bool woken;
 	bool on_futex; /* it does */
 };
@@ -261,15 +263,34 @@ void ripc__poll_nowait(struct ripc *ctx)
 	ripc__leader_leave(ctx, false, false);
 }
 
-/* As the leader, until a descriptor is readable, a timer is due, or deadline_ns. */
-static void sleep_leader(struct ripc *ctx, uint64_t deadline_ns)
+/*
+ * As the leader, until a descriptor is readable, a timer is due, or deadline_ns. Then ctx->now_ns
+ * is the present time. Return: whether it slept and transports alone woke it.
+ */
+static bool sleep_leader(struct ripc *ctx, uint64_t deadline_ns)
 {
 	uint64_t until_ns = deadline_ns < ctx->next_timer_ns ? deadline_ns : ctx->next_timer_ns;
 
-	if (ripc__transports_arm(ctx, false))
-		return;
+	if (ripc__transports_arm(ctx, false)) {
+		ctx->now_ns = ripc__now(ctx);
+		return false;
+	}
 	ripc__progress_step(ctx, RIPC__PROGRESS_SLEEP, NULL);
-	ripc__descriptors_sleep(ctx, ctx->progress.epfd, until_ns, RIPC__PROGRESS_WAKE);
+	return ripc__descriptors_sleep(ctx, ctx->progress.epfd, until_ns, RIPC__PROGRESS_WAKE);
+}
+
+/*
+ * A message woke the leader: polls for it without a pass. The kick stays unread until the next
+ * pass, so a progress thread that stands by must not sleep before that. Return: whether w has what
+ * it waits for.
+ */
+static bool poll_awake(struct ripc *ctx, const struct ripc__waiter *w)
+{
+	if (!w->poll || ctx->closing || (!w->poll(ctx, w->poll_arg) && !w->woken))
+		return false;
+	if (ripc__progress_state(&ctx->progress).thread == RIPC__THREAD_STANDBY)
+		ripc__full_pass(ctx);
+	return true;
 }
 
 /* wait=adaptive: the leader spins as long as that pays. Messages that came soon come soon again. */
@@ -336,15 +357,16 @@ static int RIPC__NO_ANALYSIS lead(struct ripc *ctx, struct ripc__waiter *w, uint
 			    receiving(ctx))
 				sleep_ns = now + STREAM_NS;
 			if (now >= sleep_ns && ctx->opt.wait != RIPC__WAIT_POLL) {
-				sleep_leader(ctx, deadline_ns);
-				/* Messages get the time at which they were seen. */
-				ctx->now_ns = ripc__now(ctx);
+				bool by_message = sleep_leader(ctx, deadline_ns);
+
 				slept = true;
 				pass = FULL_INTERVAL;
 				if (w->woken) {
 					polled = false;
 					break;
 				}
+				if (by_message && poll_awake(ctx, w))
+					break;
 				continue;
 			}
 		}
@@ -391,9 +413,15 @@ static int follow(struct ripc *ctx, struct ripc__waiter *w, uint64_t deadline_ns
 	return rc;
 }
 
-int RIPC__NO_ANALYSIS ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns)
+int ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns)
 {
-	struct ripc__waiter w = {.woken = false};
+	return ripc__wait_polling(ctx, q, deadline_ns, NULL, NULL);
+}
+
+int RIPC__NO_ANALYSIS ripc__wait_polling(struct ripc *ctx, struct ripc__waitq *q,
+					 uint64_t deadline_ns, ripc__poll_fn *poll, void *arg)
+{
+	struct ripc__waiter w = {.poll = poll, .poll_arg = arg};
 	bool fresh = ctx->now_age == RIPC__NOW_FRESH, polled = ctx->polled;
 	int rc;
 

@@ -39,6 +39,19 @@ void ripc__wake_all(struct ripc *ctx);
  */
 int ripc__wait(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns);
 
+/*
+ * Polls the transports for what the caller waits for, between two passes. Return: whether the
+ * caller has it; then the wait ends. Otherwise events may have woken the caller's queue.
+ */
+typedef bool ripc__poll_fn(struct ripc *ctx, void *arg);
+
+/*
+ * ripc__wait() for a caller that takes a message of its own with less work than a pass: a leader
+ * that a transport has woken calls poll first.
+ */
+int ripc__wait_polling(struct ripc *ctx, struct ripc__waitq *q, uint64_t deadline_ns,
+		       ripc__poll_fn *poll, void *arg);
+
 /* When a call with this timeout must end: now + timeout, or RIPC__NEVER. */
 uint64_t ripc__deadline(struct ripc *ctx, int timeout_ms);
 /*

@@ -83,7 +83,7 @@ struct ripc__transport {
 	bool may_idle; /* kicks arrive: endpoints may become idle */
 	struct ripc__list eps, idle;
 	struct ripc__list *idle_next; /* the idle endpoint that the next pass polls; or the head */
-	/* the endpoint that received last, active; NULL: none since the last sleep */
+	/* the endpoint that received last, active; or NULL */
 	struct ripc__ep *last_rx;
 	struct ripc__list deferred_free; /* closed since the last pass: events may point there */
 	unsigned neps[RIPC__EP_STATES];  /* endpoints by state */

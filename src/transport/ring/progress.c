@@ -354,7 +354,6 @@ bool ripc__ring_transport_arm(struct ripc__transport *t, bool kicks)
 		}
 	/* The requests first, then the checks: see ripc__ring_kick_if_armed(). */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	t->last_rx = NULL;
 	ripc__list_for_each_entry (ep, &t->eps, link)
 		if (!nothing_pending(ep))
 			return true;

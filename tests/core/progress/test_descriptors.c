@@ -111,13 +111,19 @@ static void teardown(void)
 }
 
 /* A leader sleeps on the descriptors, or the progress thread in this state. */
-static void sleep_leader(void)
+static bool sleep_leader(void)
 {
+	bool by_transport;
+
 	set_state(RIPC__LEADER_ASLEEP, RIPC__THREAD_TICKING);
+	ctx.now_ns = 0;
 	ripc__lock(&ctx);
-	ripc__descriptors_sleep(&ctx, ctx.progress.epfd, now_ns, RIPC__PROGRESS_WAKE);
+	by_transport =
+		ripc__descriptors_sleep(&ctx, ctx.progress.epfd, now_ns, RIPC__PROGRESS_WAKE);
 	ripc__unlock(&ctx);
 	ck_assert_int_eq(ripc__progress_state(&ctx.progress).leader, RIPC__LEADER_SPINNING);
+	ck_assert_uint_eq(ctx.now_ns, now_ns);
+	return by_transport;
 }
 
 static void sleep_thread(enum ripc__thread_state state)
@@ -132,15 +138,19 @@ static void sleep_thread(enum ripc__thread_state state)
 /* The sleeper looks at the resolver's descriptor: it is readable, or need not be polled now. */
 START_TEST(sleep__resolver)
 {
-	sleep_leader();
+	ck_assert(!sleep_leader());
 	ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_QUIET);
 	ck_assert_uint_eq(ctx.resolver_polled_ns, now_ns);
 	set_readable(transport_fd[0], true);
-	sleep_leader();
+	ck_assert(sleep_leader());
 	ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_QUIET);
 	ck_assert_uint_eq(ctx.resolver_polled_ns, now_ns);
+	/* A kick, which is read. */
+	set_readable(ctx.progress.wakefd, true);
+	ck_assert(!sleep_leader());
+	ck_assert(sleep_leader());
 	set_readable(resolver_fd, true);
-	sleep_leader();
+	ck_assert(!sleep_leader());
 	ck_assert_uint_eq(ctx.resolver_poll, RIPC__RESOLVER_READABLE);
 	ck_assert_uint_eq(ctx.resolver_polled_ns, 0);
 	/* It is not read: that is for the resolver. */

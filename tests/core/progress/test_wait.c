@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * A leader in virtual time: when it polls, sleeps and leaves, and how it passes leadership.
- * test_wait_threads.c has threads that wait.
+ * test_deadline.c has the times, test_wait_threads.c threads that wait.
  */
 #include "core/progress/context.h"
 #include "core/progress/descriptors.h"
@@ -28,6 +28,10 @@ struct model {
 	bool wakes, message_wakes;     /* a descriptor, or the message, ends a sleep */
 	unsigned kicks;                /* sleeps that a wake-up of the leader ended */
 	unsigned missed;               /* so many sleeps would miss an event */
+	bool requests;                 /* another thread ends a sleep as well */
+	unsigned polls, own;           /* polls of the waiter; the one that finds its message */
+	unsigned own_passes;           /* passes before the last poll */
+	bool others;                   /* a poll of the waiter wakes the queue */
 	unsigned receives;             /* payload of one message arrives until this pass */
 };
 
@@ -67,11 +71,13 @@ bool __wrap_ripc__transports_arm(struct ripc *ctx)
 	return model->missed && model->missed--;
 }
 
-void __wrap_ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_ns,
+bool __wrap_ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_ns,
 				    enum ripc__progress_event woke);
-void __wrap_ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_ns,
+bool __wrap_ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_ns,
 				    enum ripc__progress_event woke)
 {
+	bool kicked;
+
 	model->sleeps++;
 	model->before_sleep = model->passes;
 	model->until_ns = until_ns;
@@ -81,11 +87,16 @@ void __wrap_ripc__descriptors_sleep(struct ripc *ctx, int epfd, uint64_t until_n
 		model->now_ns = until_ns;
 	if (model->message_wakes)
 		ripc__wake(ctx, &model->q);
+	ctx->now_ns = model->now_ns;
 	ripc__progress_step(ctx, woke, NULL);
-	if (ripc__progress_state(&ctx->progress).kicked) {
+	if (model->requests)
+		ripc__progress_step(ctx, RIPC__PROGRESS_NOTIFY, NULL);
+	kicked = ripc__progress_state(&ctx->progress).kicked || model->requests;
+	if (kicked) {
 		model->kicks++;
 		ripc__progress_step(ctx, RIPC__PROGRESS_KICK_READ, NULL);
 	}
+	return model->wakes && !kicked;
 }
 
 static void nothing(struct ripc *ctx)
@@ -122,64 +133,32 @@ static void model_end(void)
 	model = NULL;
 }
 
+static bool model_poll(struct ripc *ctx, void *arg)
+{
+	struct model *m = arg;
+
+	ck_assert_ptr_eq(ctx, &m->ctx);
+	m->own_passes = m->passes;
+	m->polls++;
+	if (m->others)
+		ripc__wake(ctx, &m->q);
+	return m->polls == m->own;
+}
+
 /* Waits for ns at most. */
 static int model_wait(uint64_t ns)
 {
+	bool polls = model->own || model->others;
 	int rc;
 
-	model->passes = model->partial = model->sleeps = 0;
+	model->passes = model->partial = model->sleeps = model->polls = 0;
 	ripc__lock(&model->ctx);
-	rc = ripc__wait(&model->ctx, &model->q, model->now_ns + ns);
+	rc = ripc__wait_polling(&model->ctx, &model->q, model->now_ns + ns,
+				polls ? model_poll : NULL, model);
 	ripc__unlock(&model->ctx);
 	ck_assert_ptr_null(model->ctx.progress.leader);
 	return rc;
 }
-
-/* The time left, rounded up; a deadline is over at its nanosecond. */
-START_TEST(deadline__near)
-{
-	struct model m;
-	uint64_t deadline;
-
-	model_begin(&m, RIPC__WAIT_BLOCK);
-	ck_assert_uint_eq(ripc__deadline_far(&m.ctx, 99), ripc__deadline(&m.ctx, 99));
-	deadline = m.now_ns + 99 * RIPC__MS;
-	ck_assert_uint_eq(ripc__remaining_ms(&m.ctx, deadline), 99);
-	m.now_ns++;
-	ck_assert_uint_eq(ripc__remaining_ms(&m.ctx, deadline), 99);
-	m.now_ns = deadline - 1;
-	ck_assert(!ripc__deadline_passed(&m.ctx, deadline));
-	ck_assert_uint_eq(ripc__remaining_ms(&m.ctx, deadline), 1);
-	m.now_ns++;
-	ck_assert(ripc__deadline_passed(&m.ctx, deadline));
-	ck_assert_uint_eq(ripc__remaining_ms(&m.ctx, deadline), 0);
-	ck_assert_uint_eq(ripc__deadline(&m.ctx, -1), RIPC__NEVER);
-	ck_assert(!ripc__deadline_passed(&m.ctx, RIPC__NEVER));
-	ck_assert_uint_eq(ripc__remaining_ms(&m.ctx, RIPC__NEVER), UINT32_MAX);
-	model_end();
-}
-END_TEST
-
-/* A far one is compared with the coarse clock of the kernel. */
-START_TEST(deadline__far)
-{
-	struct model m;
-	uint64_t deadline;
-	uint32_t left;
-
-	model_begin(&m, RIPC__WAIT_BLOCK);
-	deadline = ripc__deadline_far(&m.ctx, 600000);
-	ck_assert(!ripc__deadline_passed(&m.ctx, deadline));
-	left = ripc__remaining_ms(&m.ctx, deadline);
-	ck_assert_uint_le(left, 600000);
-	ck_assert_uint_gt(left, 500000);
-	m.now_ns = deadline;
-	ck_assert(!ripc__deadline_passed(&m.ctx, deadline));
-	ck_assert(ripc__deadline_passed(&m.ctx, deadline - 600000 * RIPC__MS));
-	ck_assert_uint_eq(ripc__remaining_ms(&m.ctx, UINT64_MAX - 1), UINT32_MAX - 1);
-	model_end();
-}
-END_TEST
 
 START_TEST(lead__one_pass_before_sleep)
 {
@@ -268,6 +247,69 @@ START_TEST(lead__message_ends_wait)
 		ck_assert_uint_eq(m.before_sleep, m.passes);
 		ck_assert_uint_eq(m.kicks, 1);
 	}
+	model_end();
+}
+END_TEST
+
+/* A transport wakes the leader, which polls for its own message before a pass. */
+START_TEST(lead__polls_awake)
+{
+	struct model m;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	m.wakes = true;
+	m.own = 1;
+	ck_assert_int_eq(model_wait(RIPC__MS), 0);
+	ck_assert_uint_eq(m.sleeps, 1);
+	ck_assert_uint_eq(m.passes, 1);
+	ck_assert(!ripc__progress_state(&m.ctx.progress).app_spun);
+	/* Nothing found, then a pass, and the next sleep. */
+	m.own = 3;
+	ck_assert_int_eq(model_wait(RIPC__MS), 0);
+	ck_assert_uint_eq(m.polls, 3);
+	ck_assert_uint_eq(m.sleeps, 3);
+	ck_assert_uint_eq(m.passes, 3);
+	/* The poll brought what its queue waits for. */
+	m.own = 0;
+	m.others = true;
+	ck_assert_int_eq(model_wait(RIPC__MS), 0);
+	ck_assert_uint_eq(m.polls, 1);
+	ck_assert_uint_eq(m.passes, 1);
+	model_end();
+}
+END_TEST
+
+/* A timer, and a request of another thread, need a pass first. */
+START_TEST(lead__no_poll_before_pass)
+{
+	struct model m;
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	m.own = 1;
+	ck_assert_int_eq(model_wait(RIPC__MS), -ETIMEDOUT);
+	ck_assert_uint_eq(m.polls, 0);
+	m.wakes = m.requests = true;
+	m.arrives = 2;
+	ck_assert_int_eq(model_wait(RIPC__MS), 0);
+	ck_assert_uint_eq(m.polls, 0);
+	ck_assert_uint_eq(m.sleeps, 1);
+	model_end();
+}
+END_TEST
+
+/* A progress thread that stands by may sleep on at once: a pass reads the kick first. */
+START_TEST(lead__pass_before_standby)
+{
+	struct model m;
+	union ripc__progress_word w = {.state = {.thread = RIPC__THREAD_STANDBY}};
+
+	model_begin(&m, RIPC__WAIT_BLOCK);
+	atomic_store(&m.ctx.progress.word, w.bits);
+	m.wakes = true;
+	m.own = 1;
+	ck_assert_int_eq(model_wait(RIPC__MS), 0);
+	ck_assert_uint_eq(m.own_passes, 1);
+	ck_assert_uint_eq(m.passes, 2);
 	model_end();
 }
 END_TEST
@@ -517,13 +559,14 @@ int main(void)
 	TCase *tc = tcase_create("lead");
 
 	test_seed();
-	tcase_add_test(tc, deadline__near);
-	tcase_add_test(tc, deadline__far);
 	tcase_add_test(tc, lead__one_pass_before_sleep);
 	tcase_add_test(tc, lead__no_second_pass_before_sleep);
 	tcase_add_test(tc, lead__one_pass_between_sleeps);
 	tcase_add_test(tc, lead__pass_for_missed_event);
 	tcase_add_loop_test(tc, lead__message_ends_wait, 0, 3);
+	tcase_add_test(tc, lead__polls_awake);
+	tcase_add_test(tc, lead__no_poll_before_pass);
+	tcase_add_test(tc, lead__pass_before_standby);
 	tcase_add_test(tc, lead__poll_never_sleeps);
 	tcase_add_loop_test(tc, lead__no_sleep_within_message, 0, 3);
 	tcase_add_test(tc, lead__spin_adapts);

@@ -6,6 +6,8 @@
 #include "core/memory/message.h"
 #include "transport/transfer.h"
 
+#include <poll.h>
+
 enum { PEERS = 3 };
 
 static struct two w;
@@ -125,6 +127,42 @@ START_TEST(poll_one__alternating_peers)
 }
 END_TEST
 
+static bool is_awake(void)
+{
+	struct pollfd p = {.fd = test_fd(OPS, tr_of(w.b)), .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/*
+ * A message that wakes the context: poll_one() brings it, and the next pass reads the kick. An
+ * endpoint that has become idle is left to the passes.
+ */
+START_TEST(poll_one__after_sleep)
+{
+	join_all();
+	for (unsigned i = 0; i < 2; i++) {
+		while (OPS->arm(tr_of(w.b)))
+			progress(w.b);
+		ck_assert(!is_awake());
+		post(2, 1);
+		ck_assert(is_awake());
+		poll_one_brings(2, 1);
+		ck_assert_int_eq(progress(w.b).kind, RIPC__EV_NONE);
+		ck_assert(!is_awake());
+	}
+	for (unsigned i = 0; i < 100 && !to[2]->idle; i++) {
+		progress(w.b);
+		OPS->arm(tr_of(w.b));
+	}
+	ck_assert(to[2]->idle);
+	post(2, 1);
+	poll_one_empty();
+	await(w.b, RIPC__EV_RECV);
+	part(&w);
+}
+END_TEST
+
 static unsigned messages_of_pass(void)
 {
 	struct ripc__event ev[8];
@@ -213,6 +251,7 @@ int main(void)
 	tcase_set_timeout(c, 120);
 	tcase_add_test(c, poll_one__read_before_message);
 	tcase_add_test(c, poll_one__alternating_peers);
+	tcase_add_test(c, poll_one__after_sleep);
 	tcase_add_test(c, poll_one__pass_within_a_stream);
 	tcase_add_test(c, poll_one__closed_neighbour);
 	tcase_add_test(c, poll_one__last_peer_closed);
