@@ -158,7 +158,7 @@ START_TEST(poll_one__after_sleep)
 	ck_assert(to[2]->idle);
 	post(2, 1);
 	poll_one_empty();
-	await(w.b, RIPC__EV_RECV);
+	OPS->release(tr_of(w.b), await(w.b, RIPC__EV_RECV).token);
 	part(&w);
 }
 END_TEST
