@@ -146,7 +146,7 @@ static __always_inline void count_event(struct ripc *ctx)
 
 /*
  * One poll by a thread that does not lead: a partial pass without reading the clock, and every
- * FULL_PASS_INTERVAL polls a full one. With wait=block it is the only poll before the thread
+ * FULL_PASS_INTERVAL polls a full one. With wait=block it is the last poll before the thread
  * sleeps, and always a full pass.
  */
 static void poll_transports(struct ripc *ctx)
