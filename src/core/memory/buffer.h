@@ -170,6 +170,8 @@ struct ripc__memory {
 	bool can_export; /* a transport can export buffers */
 	/* descriptors + 1, of buffers, then of imports; 0: none. memory_object.c */
 	int object_fds[RIPC__MEMFDS_MAX + RIPC__IMPORT_FDS_MAX];
+	union ripc__ref *free_refs; /* singly linked: mapped.h */
+	unsigned nfree_refs;
 	struct ripc__list lru;
 	uint64_t cached_bytes;
 	uint64_t bounce_bytes;          /* bytes of bounce buffers of all lanes: bounce.h */

@@ -223,7 +223,7 @@ bool ripc__export_ref_begin(struct ripc__export_ref **item_ref, struct ripc__exp
 			    struct ripc__lane *lane, struct ripc__region *region, uint64_t request,
 			    unsigned item, size_t len)
 {
-	struct ripc__export_ref *ref = malloc(sizeof(*ref));
+	struct ripc__export_ref *ref = ripc__ref_alloc(lane->ctx->memory);
 
 	if (!ref)
 		return false;
@@ -254,7 +254,7 @@ static void ref_unlink(struct ripc__export_ref *ref)
 static void ref_free(struct ripc__export_ref *ref)
 {
 	ref->lane->memory->ref_bytes -= ref->len;
-	free(ref);
+	ripc__ref_free(ref->lane->ctx->memory, ref);
 }
 
 void ripc__export_ref_end(struct ripc__export_ref *ref)

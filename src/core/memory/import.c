@@ -100,7 +100,7 @@ int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t a
 
 	if (!r || at > r->cap || len > r->cap - at)
 		return -EPROTO;
-	import_ref = malloc(sizeof(*import_ref));
+	import_ref = ripc__ref_alloc(lane->ctx->memory);
 	if (!import_ref)
 		return -ENOBUFS;
 	*import_ref = (struct ripc__import_ref){
@@ -127,7 +127,7 @@ void ripc__import_ref_release_item(struct ripc__region *r, const struct ripc__me
 void ripc__import_ref_cancel(struct ripc__import_ref *import_ref)
 {
 	ripc__list_del(&import_ref->link);
-	free(import_ref);
+	ripc__ref_free(import_ref->region->ctx->memory, import_ref);
 }
 
 void ripc__import_ref_release(struct ripc__import_ref *import_ref)

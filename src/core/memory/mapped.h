@@ -37,13 +37,14 @@
 #ifndef RIPC_CORE_MEMORY_MAPPED_H
 #define RIPC_CORE_MEMORY_MAPPED_H
 
-#include "core/progress/context.h"
+#include "core/memory/buffer.h"
+
+#include <stdlib.h>
 
 /* Bytes from which an item is mapped: below, a copy takes no longer. */
 #define RIPC__MAPPED_ITEM_MIN (16u << 10)
 
 struct ripc__message;
-struct ripc__region;
 struct ripc__credit;
 
 #define RIPC__EXPORTS_MAX 256  /* buffers exported to one peer; later ones are copied */
@@ -97,6 +98,40 @@ struct ripc__import_ref {
 	bool ack_due;                        /* RELEASE is to carry the ACK of the message */
 	bool released; /* the message was freed; a send that forwards the item has not ended */
 };
+
+/* Memory of a reference of either kind. */
+union ripc__ref {
+	union ripc__ref *next_free; /* in memory->free_refs */
+	struct ripc__export_ref export_ref;
+	struct ripc__import_ref import_ref;
+};
+
+#define RIPC__FREE_REFS_MAX 64 /* kept for reuse at most */
+
+/* Return: NULL: out of memory. */
+static inline void *ripc__ref_alloc(struct ripc__memory *m)
+{
+	union ripc__ref *ref = m->free_refs;
+
+	if (RIPC__UNLIKELY(!ref))
+		return malloc(sizeof(*ref));
+	m->free_refs = ref->next_free;
+	m->nfree_refs--;
+	return ref;
+}
+
+static inline void ripc__ref_free(struct ripc__memory *m, void *p)
+{
+	union ripc__ref *ref = (union ripc__ref *)p;
+
+	if (RIPC__UNLIKELY(m->nfree_refs >= RIPC__FREE_REFS_MAX)) {
+		free(ref);
+		return;
+	}
+	ref->next_free = m->free_refs;
+	m->free_refs = ref;
+	m->nfree_refs++;
+}
 
 /* ---- sender ---- */
 

@@ -29,7 +29,12 @@ void ripc__memory_init(struct ripc *ctx)
 void ripc__memory_fini(struct ripc *ctx)
 {
 	struct ripc__memory *m = ctx->memory;
+	union ripc__ref *ref;
 
+	while ((ref = m->free_refs)) {
+		m->free_refs = ref->next_free;
+		free(ref);
+	}
 	ripc__table_fini(&m->call_returns);
 	ripc__table_fini(&m->return_ids);
 	for (size_t i = 0; i < m->nregions; i++) {
