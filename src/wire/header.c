@@ -211,7 +211,8 @@ static inline bool decode_fast(struct ripc__header *h, const uint8_t *buf, size_
 	} else {
 		k = &kinds[buf[3] < RIPC__KIND_END ? buf[3] : 0];
 		if ((first & ~KIND_MASK) != WORDS_WORD || !k->fixed ||
-		    k->items | k->returns | k->payload || len != (size_t)RIPC__HEADER_LEN + k->fixed)
+		    k->items | k->returns | k->payload ||
+		    len != (size_t)RIPC__HEADER_LEN + k->fixed)
 			return false;
 		u0 = ripc__get_le64(items);
 		u1 = k->fixed > 8 ? ripc__get_le64(items + 8) : 0;

@@ -17,9 +17,9 @@ bool ripc__immediate_of(const struct ripc_request *r, uint32_t *word)
 	struct ripc__immediate m = {0};
 	uint64_t base;
 
-	if (!(r->lane->caps & RIPC__CAP_WRITE_IMM) || r->nitems != 1 || r->nreturns ||
-	    r->ext.flags || it->how != RIPC__HOW_WRITTEN || !it->remote_return->pooled ||
-	    it->posted || it->len > r->ctx->tp[r->lane->tp].limits.rdma_max)
+	if (r->nitems != 1 || r->nreturns || r->ext.flags || it->how != RIPC__HOW_WRITTEN ||
+	    !it->remote_return->pooled || it->posted ||
+	    it->len > r->ctx->tp[r->lane->tp].limits.rdma_max)
 		return false;
 	base = ripc__oldest_request(r->peer);
 	if (last->dest != r->dest_id || last->source != r->source || last->request + 1 != r->id ||
@@ -37,12 +37,9 @@ bool ripc__immediate_of(const struct ripc_request *r, uint32_t *word)
 
 void ripc__immediate_sent(const struct ripc_request *r)
 {
-	struct ripc__lane_memory *m;
-
-	if (!(r->lane->caps & RIPC__CAP_WRITE_IMM))
-		return;
 	/* Without memory the next LONG is sent in full. */
-	m = ripc__lane_memory_get(r->lane);
+	struct ripc__lane_memory *m = ripc__lane_memory_get(r->lane);
+
 	if (m)
 		m->tx_long = (struct ripc__long_context){r->dest_id, r->source, r->id};
 }

@@ -17,6 +17,8 @@ static inline uint64_t ripc__oldest_request(const struct ripc__peer *p)
 	return ripc__list_entry(p->lists->requests.next, struct ripc_request, peer_link)->id;
 }
 
+/* These two are for lanes with RIPC__CAP_WRITE_IMM alone. */
+
 /*
  * Whether one write suffices for r, which was selected and of which nothing was posted. *word: its
  * immediate data for ripc__lane_post_write(). Sends a delayed ACK of another lane.

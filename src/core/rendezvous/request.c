@@ -62,7 +62,7 @@ static void request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitem
 }
 
 /*
- * Sets up the items. Memory that was freed to the pool may belong to another user; memory behind a
+ * Sets up the items, which are zeros. Memory that was freed to the pool may belong to another user; memory behind a
  * buffer does not belong to the application. Return: 0, or -EINVAL, explained.
  */
 static int init_items(struct ripc *ctx, struct ripc__request_item *to,
@@ -70,7 +70,6 @@ static int init_items(struct ripc *ctx, struct ripc__request_item *to,
 {
 	const struct iovec *items = from->items;
 
-	memset(to, 0, from->nitems * sizeof(*to));
 	for (unsigned i = 0; i < from->nitems; i++) {
 		struct ripc__region *r =
 			items[i].iov_len ? ripc__memory_find_cap(ctx, items[i].iov_base) : NULL;
@@ -136,21 +135,22 @@ static struct ripc_request *request_new(struct ripc_service *s, uint64_t dest,
 				 ripc__service_text(ctx, dest));
 		return NULL;
 	}
-	*r = (struct ripc_request){
-		.ctx = ctx,
-		.service = s,
-		.dest = d,
-		.source = s->id,
-		.dest_id = dest,
-		.bytes = bytes,
-		.refs.deadline_ns = RIPC__NEVER,
-		.nreturns = o ? o->nreturn_buffers : 0,
-		.nitems = nitems,
-		.free_items = o && o->flags & RIPC_FREE_ITEMS,
-		.copied = items->copied,
-	};
+	memset(r, 0, sizeof(*r) + nitems * sizeof(r->items[0]));
+	r->ctx = ctx;
+	r->service = s;
+	r->dest = d;
+	r->source = s->id;
+	r->dest_id = dest;
+	r->bytes = bytes;
+	r->refs.deadline_ns = RIPC__NEVER;
+	r->nitems = nitems;
+	r->copied = items->copied;
+	if (o) {
+		r->nreturns = o->nreturn_buffers;
+		r->free_items = o->flags & RIPC_FREE_ITEMS;
+	}
 	*rc = init_items(ctx, r->items, items, r->free_items);
-	if (!*rc)
+	if (!*rc && r->nreturns)
 		*rc = ripc__local_returns_add(s, o, ext ? ext->call : 0, r->returns);
 	if (*rc) {
 		request_put(ctx, r, nitems);

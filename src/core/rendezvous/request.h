@@ -103,8 +103,10 @@ struct ripc_request {
 	bool unacked;    /* counted in dest->long_unacked */
 	bool free_items; /* RIPC_FREE_ITEMS */
 	bool copied;     /* an item is */
-	bool published;  /* ripc_completion_next() reports its end */
-	void *data;      /* the application's */
+	/* bit i: an item has travelled by enum ripc__how i since the lane was selected */
+	uint8_t hows;
+	bool published; /* ripc_completion_next() reports its end */
+	void *data;     /* the application's */
 	struct ripc__request_ext ext;
 	unsigned nreturns;
 	unsigned nitems;
@@ -133,6 +135,11 @@ static inline size_t ripc__request_header_len(const struct ripc_request *r)
 {
 	return RIPC__LONG_FIXED + (r->ext.flags ? RIPC__CALL_EXT : 0) +
 	       (size_t)(r->nitems + r->nreturns) * RIPC__DESC_LEN;
+}
+/* Whether an item travels by how, or was to before it had to wait. */
+static inline bool ripc__request_has(const struct ripc_request *r, enum ripc__how how)
+{
+	return r->hows & 1u << how;
 }
 static inline bool ripc__request_maybe_delivered(const struct ripc_request *r)
 {

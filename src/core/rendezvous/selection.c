@@ -19,6 +19,12 @@ static struct ripc__tp *request_tp(const struct ripc_request *r)
 	return &r->ctx->tp[r->lane->tp];
 }
 
+static void set_how(struct ripc_request *r, struct ripc__request_item *it, unsigned how)
+{
+	it->how = (uint8_t)how;
+	r->hows |= (uint8_t)(1u << how);
+}
+
 static int item_expose(struct ripc_request *r, struct ripc__request_item *it, unsigned access)
 {
 	int rc;
@@ -41,7 +47,7 @@ static int item_expose(struct ripc_request *r, struct ripc__request_item *it, un
 static int item_bounce(struct ripc_request *r, struct ripc__request_item *it, unsigned how,
 		       unsigned access)
 {
-	it->how = (uint8_t)how;
+	set_how(r, it, how);
 	it->bounce = ripc__bounce_get(r->lane, it->len, access);
 	return it->bounce ? 0 : item_expose(r, it, access);
 }
@@ -50,7 +56,7 @@ static int item_bounce(struct ripc_request *r, struct ripc__request_item *it, un
 static int item_write_source(struct ripc_request *r, struct ripc__request_item *it, unsigned how)
 {
 	it->cached_mr = it->region ? ripc__cached_mr_hold(r->ctx, r->lane->tp, it->region) : NULL;
-	it->how = (uint8_t)how;
+	set_how(r, it, how);
 	return it->cached_mr ? 0 : item_bounce(r, it, how, 0);
 }
 
@@ -87,7 +93,7 @@ static int item_select(struct ripc_request *r, struct ripc__request_item *it, bo
 			r->lane, r->dest, it->len, r->ext.flags & RIPC__F_REPLY ? r->ext.call : 0,
 			!inlined);
 	if (inlined) {
-		it->how = RIPC__HOW_INLINE;
+		set_how(r, it, RIPC__HOW_INLINE);
 		return 0;
 	}
 	if (it->remote_return && r->lane->caps & RIPC__CAP_WRITE) {
@@ -99,7 +105,7 @@ static int item_select(struct ripc_request *r, struct ripc__request_item *it, bo
 	if (!it->remote_return && it->region &&
 	    ripc__export_item(r->lane, r->dest->credit, it->region, it->base, it->len, &it->raddr,
 			      &it->rkey)) {
-		it->how = RIPC__HOW_MAPPED;
+		set_how(r, it, RIPC__HOW_MAPPED);
 		return 0;
 	}
 	return item_select_transfer(r, it);
@@ -130,6 +136,11 @@ void ripc__request_unselect(struct ripc_request *r, bool used)
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
+		if (it->ref)
+			ripc__export_ref_end(it->ref);
+		/* It has nothing else, unless the selection has failed. */
+		if (it->how == RIPC__HOW_MAPPED && !it->remote_return)
+			continue;
 		if (it->exposed)
 			request_tp(r)->ops->dereg(request_tp(r)->t, &it->mr);
 		it->exposed = false;
@@ -140,7 +151,6 @@ void ripc__request_unselect(struct ripc_request *r, bool used)
 			ripc__bounce_put(it->bounce);
 		it->bounce = NULL;
 		it->filled = false;
-		ripc__export_ref_end(it->ref);
 		/* The offer ends with its lane. */
 		if (it->remote_return)
 			ripc__remote_return_release(r->lane, r->dest, it->remote_return,
@@ -258,6 +268,7 @@ int ripc__request_select(struct ripc_request *r, struct ripc__lane *lane)
 	if (!request_link(r, lane->peer))
 		return -EAGAIN;
 	r->lane = lane;
+	r->hows = 0;
 	room = lane->send_max - len;
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];

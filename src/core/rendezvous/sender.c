@@ -136,9 +136,12 @@ static size_t message_len_max(const struct ripc_request *r)
 /* The LONG was posted; len: its bytes for credit. */
 static void message_sent(struct ripc_request *r, size_t len)
 {
-	ripc__delayed_ack_replied(r->lane);
-	ripc__local_returns_advertised(r->lane, r->returns, r->nreturns);
-	ripc__immediate_sent(r);
+	if (r->ctx->delayed_ack.lane == r->lane)
+		ripc__delayed_ack_replied(r->lane);
+	if (r->nreturns)
+		ripc__local_returns_advertised(r->lane, r->returns, r->nreturns);
+	if (r->lane->caps & RIPC__CAP_WRITE_IMM)
+		ripc__immediate_sent(r);
 	/* Returns units that were reserved and not used. */
 	r->credit->sent_units -= r->units - ripc__units_for(r->ext.flags, len);
 }
@@ -151,8 +154,10 @@ static int send_message(struct ripc_request *r)
 	bool delayed_ack;
 	int rc;
 
-	ripc__local_returns_before_reg(r->lane, r->returns, r->nreturns);
-	delayed_ack = ripc__delayed_ack_piggybacks(r->lane, message_len_max(r));
+	if (nreturns)
+		ripc__local_returns_before_reg(r->lane, r->returns, nreturns);
+	delayed_ack = r->ctx->delayed_ack.held &&
+		      ripc__delayed_ack_piggybacks(r->lane, message_len_max(r));
 	p = ripc__header_put(
 		buf, RIPC__LONG,
 		(uint16_t)((delayed_ack ? RIPC__F_ACK : 0) | r->ext.flags |
@@ -200,8 +205,10 @@ static int send_message(struct ripc_request *r)
 		}
 		p = ripc__desc_put(p, &d);
 	}
-	p = ripc__local_returns_encode(r->lane, r->returns, &nreturns, p);
-	ripc__put_le16(count, (uint16_t)nreturns);
+	if (nreturns) {
+		p = ripc__local_returns_encode(r->lane, r->returns, &nreturns, p);
+		ripc__put_le16(count, (uint16_t)nreturns);
+	}
 	rc = ripc__lane_send(r->lane, buf, (size_t)(p - buf), payload, n, false);
 	if (!rc) {
 		size_t len = (size_t)(p - buf) - (delayed_ack ? RIPC__ACK_WORD : 0);
@@ -224,7 +231,8 @@ static int send_immediate(struct ripc_request *r)
 	uint32_t word;
 	int rc;
 
-	if (!ripc__lane_can_send(r->lane) || !ripc__immediate_of(r, &word))
+	if (!(r->lane->caps & RIPC__CAP_WRITE_IMM) || !ripc__lane_can_send(r->lane) ||
+	    !ripc__immediate_of(r, &word))
 		return 1;
 	item_fill(it);
 	x = item_write(r, it, it->len);
@@ -248,13 +256,14 @@ static int fill_and_send(struct ripc_request *r)
 	bool filled = ripc__lane_can_send(r->lane);
 	int rc;
 
-	for (unsigned i = 0; filled && i < r->nitems; i++)
+	for (unsigned i = 0; filled && i < r->nitems && ripc__request_has(r, RIPC__HOW_READ); i++)
 		if (r->items[i].how == RIPC__HOW_READ)
 			item_fill(&r->items[i]);
 	rc = !filled || ripc__request_refs_begin(r) ? send_message(r) : -EAGAIN;
-	if (rc)
-		ripc__request_refs_end(r);
-	for (unsigned i = 0; filled && rc && i < r->nitems; i++) {
+	if (!rc)
+		return 0;
+	ripc__request_refs_end(r);
+	for (unsigned i = 0; filled && i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
 		if (it->how != RIPC__HOW_READ || !it->bounce)
@@ -274,7 +283,8 @@ static int write_and_send(struct ripc_request *r)
 		return -EAGAIN;
 	rc = send_immediate(r);
 	if (rc > 0) {
-		rc = write_items(r, RIPC__HOW_WRITTEN);
+		rc = ripc__request_has(r, RIPC__HOW_WRITTEN) ? write_items(r, RIPC__HOW_WRITTEN)
+							     : 0;
 		if (rc && rc != -EAGAIN)
 			return write_failed(r, rc);
 		if (!rc)
