@@ -218,7 +218,7 @@ static inline bool decode_fast(struct ripc__header *h, const uint8_t *buf, size_
 		u1 = k->fixed > 8 ? ripc__get_le64(items + 8) : 0;
 		items = end;
 	}
-	/* Field by field: compilers clear a whole struct by an instruction that is slow to begin. */
+	/* One by one: compilers clear a whole struct by an instruction that is slow to begin. */
 	h->kind = (uint8_t)(first >> 24);
 	h->flags = (uint16_t)(first >> 32);
 	h->nitems = (uint16_t)(first >> 48);

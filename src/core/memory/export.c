@@ -219,52 +219,6 @@ void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id)
 			s->acked = true;
 }
 
-bool ripc__export_ref_begin(struct ripc__export_ref **item_ref, struct ripc__export_refs *refs,
-			    struct ripc__lane *lane, struct ripc__region *region, uint64_t request,
-			    unsigned item, size_t len)
-{
-	struct ripc__export_ref *ref = ripc__ref_alloc(lane->ctx->memory);
-
-	if (!ref)
-		return false;
-	*ref = (struct ripc__export_ref){
-		.lane = lane,
-		.region = region,
-		.item_ref = item_ref,
-		.refs = refs,
-		.request = request,
-		.item = item,
-		.len = len,
-	};
-	*item_ref = ref;
-	ripc__list_add(&region->refs, &ref->link);
-	refs->count++;
-	lane->memory->ref_bytes += len;
-	return true;
-}
-
-/* Its request has no reference to the item any more. */
-static void ref_unlink(struct ripc__export_ref *ref)
-{
-	ripc__list_del(&ref->link);
-	*ref->item_ref = NULL;
-	ref->refs->count--;
-}
-
-static void ref_free(struct ripc__export_ref *ref)
-{
-	ref->lane->memory->ref_bytes -= ref->len;
-	ripc__ref_free(ref->lane->ctx->memory, ref);
-}
-
-void ripc__export_ref_end(struct ripc__export_ref *ref)
-{
-	if (!ref)
-		return;
-	ref_unlink(ref);
-	ref_free(ref);
-}
-
 /* The timer completes the request, outside this call. */
 static void request_ends_later(const struct ripc__export_ref *ref)
 {
@@ -312,10 +266,10 @@ void ripc__export_refs_outlive(struct ripc__region *from, struct ripc__region *t
 	while ((ref = first_ref(&from->refs))) {
 		if (ref->refs != ended)
 			request_ends_later(ref);
-		ref_unlink(ref);
+		ripc__export_ref_unlink(ref);
 		if (lane_closed(ref->lane)) {
 			ripc__region_taint(to);
-			ref_free(ref);
+			ripc__export_ref_free(ref);
 			continue;
 		}
 		ref->region = to;
@@ -329,7 +283,7 @@ static void late_ref_end(struct ripc__export_ref *late, bool lost)
 	struct ripc__region *region = late->region;
 
 	ripc__list_del(&late->link);
-	ref_free(late);
+	ripc__export_ref_free(late);
 	if (lost)
 		ripc__region_taint(region);
 	if (!--region->sends)

@@ -38,6 +38,7 @@
 #define RIPC_CORE_MEMORY_MAPPED_H
 
 #include "core/memory/buffer.h"
+#include "core/peer/lane.h"
 
 #include <stdlib.h>
 
@@ -45,7 +46,6 @@
 #define RIPC__MAPPED_ITEM_MIN (16u << 10)
 
 struct ripc__message;
-struct ripc__credit;
 
 #define RIPC__EXPORTS_MAX 256  /* buffers exported to one peer; later ones are copied */
 #define RIPC__IMPORTS_MAX 1024 /* imports of one peer */
@@ -154,11 +154,54 @@ void ripc__export_acked(struct ripc__lane *lane, uint64_t export_id);
  * The message is about to be sent: the reference *item_ref to an item of len bytes begins. Return:
  * whether there is memory.
  */
-bool ripc__export_ref_begin(struct ripc__export_ref **item_ref, struct ripc__export_refs *refs,
-			    struct ripc__lane *lane, struct ripc__region *region, uint64_t request,
-			    unsigned item, size_t len);
+static inline bool ripc__export_ref_begin(struct ripc__export_ref **item_ref,
+					  struct ripc__export_refs *refs, struct ripc__lane *lane,
+					  struct ripc__region *region, uint64_t request,
+					  unsigned item, size_t len)
+{
+	struct ripc__export_ref *ref =
+		(struct ripc__export_ref *)ripc__ref_alloc(lane->ctx->memory);
+
+	if (!ref)
+		return false;
+	*ref = (struct ripc__export_ref){
+		.lane = lane,
+		.region = region,
+		.item_ref = item_ref,
+		.refs = refs,
+		.request = request,
+		.item = item,
+		.len = len,
+	};
+	*item_ref = ref;
+	ripc__list_add(&region->refs, &ref->link);
+	refs->count++;
+	lane->memory->ref_bytes += len;
+	return true;
+}
+
+/* Its request has no reference to the item any more. */
+static inline void ripc__export_ref_unlink(struct ripc__export_ref *ref)
+{
+	ripc__list_del(&ref->link);
+	*ref->item_ref = NULL;
+	ref->refs->count--;
+}
+
+static inline void ripc__export_ref_free(struct ripc__export_ref *ref)
+{
+	ref->lane->memory->ref_bytes -= ref->len;
+	ripc__ref_free(ref->lane->ctx->memory, ref);
+}
+
 /* The peer released the item, or the message has ended. NULL: there is no reference. */
-void ripc__export_ref_end(struct ripc__export_ref *ref);
+static inline void ripc__export_ref_end(struct ripc__export_ref *ref)
+{
+	if (!ref)
+		return;
+	ripc__export_ref_unlink(ref);
+	ripc__export_ref_free(ref);
+}
 /* The references to a region end before their requests, which the timer completes, later. */
 void ripc__export_refs_end_early(struct ripc__region *region);
 /*

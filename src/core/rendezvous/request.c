@@ -17,6 +17,8 @@
 
 #define UNEXPORT_RETRY_NS (10 * RIPC__MS) /* without memory to detach an item */
 
+#define MAPPED_ALONE (1u << RIPC__HOW_MAPPED) /* r->hows: no item is in a return buffer */
+
 #define TO(state) (1u << RIPC__REQUEST_##state)
 
 __attribute__((unused)) static const unsigned next_states[RIPC__REQUEST_STATES] = {
@@ -62,8 +64,8 @@ static void request_put(struct ripc *ctx, struct ripc_request *r, unsigned nitem
 }
 
 /*
- * Sets up the items, which are zeros. Memory that was freed to the pool may belong to another user; memory behind a
- * buffer does not belong to the application. Return: 0, or -EINVAL, explained.
+ * Sets up the items, which are zeros. Memory that was freed to the pool may belong to another user;
+ * memory behind a buffer does not belong to the application. Return: 0, or -EINVAL, explained.
  */
 static int init_items(struct ripc *ctx, struct ripc__request_item *to,
 		      const struct ripc__prepared *from, bool free_items)
@@ -263,7 +265,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 		status = r->error;
 	else
 		r->error = 0;
-	for (unsigned i = 0; i < r->nitems && !status; i++)
+	for (unsigned i = 0; i < r->nitems && !status && r->hows != MAPPED_ALONE; i++)
 		ctx->stats.return_buffer_writes +=
 			r->items[i].remote_return && !r->items[i].remote_return->pooled;
 	if (r->lane) {
@@ -300,7 +302,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	if (status)
 		ripc__local_returns_undo(ctx, r->returns, r->nreturns);
 	r->status = status;
-	if (!r->error) {
+	if (!r->error && (r->detail || detail)) {
 		free(r->detail);
 		r->detail = detail ? strdup(detail) : NULL;
 	}
@@ -312,7 +314,8 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	if (r->ext.flags & RIPC__F_REPLY)
 		ripc__remote_returns_drop_call(r->dest, r->ext.call);
 	r->lane = NULL;
-	ripc__request_settled(r);
+	if (r->unacked)
+		ripc__request_settled(r);
 	r->dest->users--;
 	r->dest->used_ns = ctx->now_ns;
 	r->dest = NULL;
@@ -439,7 +442,6 @@ static bool item_released(struct ripc_request *r, struct ripc__request_item *it,
 			return false;
 	}
 	ripc__export_ref_end(it->ref);
-	restart_timers(r);
 	return true;
 }
 
@@ -447,7 +449,7 @@ void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t i
 {
 	struct ripc_request *r = ripc__request_find(lane->peer, id);
 	bool lost = item & RIPC__RELEASE_LOST, ack = item & RIPC__RELEASE_ACK;
-	bool in_place, released = true;
+	bool in_place, released = true, ends;
 
 	item &= ~(RIPC__RELEASE_LOST | RIPC__RELEASE_ACK);
 	if (r && (r->lane != lane || item >= r->nitems))
@@ -457,11 +459,18 @@ void ripc__request_release_item(struct ripc__lane *lane, uint64_t id, uint64_t i
 		released = item_released(r, &r->items[item], lost);
 	else
 		ripc__late_ref_release(lane, id, item, lost);
-	if (in_place && !r->refs.count)
+	if (!r)
+		return;
+	ends = released && !r->refs.count;
+	if (in_place && ends)
 		r->credit->export_backoff = 0;
-	if (r && ack && !r->acked)
-		ripc__request_acked(lane, id, 0, true);
-	else if (r && released && r->acked && !r->refs.count && !r->writes)
+	ack &= !r->acked;
+	/* The ACK does so, too, if no other item is in use. */
+	if (in_place && released && !(ends && ack))
+		restart_timers(r);
+	if (ack)
+		ripc__request_ack(r, 0, true);
+	else if (ends && r->acked && !r->writes)
 		ripc__request_conclude(r);
 }
 

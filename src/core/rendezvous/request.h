@@ -8,6 +8,7 @@
 #include "base/mappings.h"
 #include "core/memory/buffer.h"
 #include "core/memory/mapped.h"
+#include "core/peer/peer.h"
 #include "core/progress/context.h"
 #include "core/rendezvous/prepared.h"
 
@@ -140,6 +141,16 @@ static inline size_t ripc__request_header_len(const struct ripc_request *r)
 static inline bool ripc__request_has(const struct ripc_request *r, enum ripc__how how)
 {
 	return r->hows & 1u << how;
+}
+/* The request of the peer by its id, or NULL. */
+static inline struct ripc_request *ripc__request_find(struct ripc__peer *p, uint64_t id)
+{
+	struct ripc_request *r;
+
+	ripc__list_for_each_entry (r, &p->lists->requests, peer_link)
+		if (r->id >= id)
+			return r->id == id ? r : NULL;
+	return NULL;
 }
 static inline bool ripc__request_maybe_delivered(const struct ripc_request *r)
 {

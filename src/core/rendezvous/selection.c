@@ -136,8 +136,7 @@ void ripc__request_unselect(struct ripc_request *r, bool used)
 	for (unsigned i = 0; i < r->nitems; i++) {
 		struct ripc__request_item *it = &r->items[i];
 
-		if (it->ref)
-			ripc__export_ref_end(it->ref);
+		ripc__export_ref_end(it->ref);
 		/* It has nothing else, unless the selection has failed. */
 		if (it->how == RIPC__HOW_MAPPED && !it->remote_return)
 			continue;

@@ -492,16 +492,6 @@ void ripc__request_write_done(const struct ripc__event *ev)
 		withdrawn_unsent(r);
 }
 
-struct ripc_request *ripc__request_find(struct ripc__peer *p, uint64_t id)
-{
-	struct ripc_request *r;
-
-	ripc__list_for_each_entry (r, &p->lists->requests, peer_link)
-		if (r->id >= id)
-			return r->id == id ? r : NULL;
-	return NULL;
-}
-
 /* The standing buffers that it was written into may be used again. */
 static void release_standing(struct ripc_request *r)
 {
@@ -515,12 +505,15 @@ static void release_standing(struct ripc_request *r)
 	}
 }
 
-void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, bool kept)
+static bool awaits_ack(const struct ripc_request *r)
 {
-	struct ripc_request *r = ripc__request_find(lane->peer, word & ~RIPC__ACK_REUSABLE);
+	return !r->acked &&
+	       (r->state == RIPC__REQUEST_SENT || r->state == RIPC__REQUEST_GRANTED);
+}
 
-	if (!r || r->lane != lane || r->acked ||
-	    (r->state != RIPC__REQUEST_SENT && r->state != RIPC__REQUEST_GRANTED))
+void ripc__request_ack(struct ripc_request *r, int status, bool kept)
+{
+	if (!awaits_ack(r))
 		return;
 	r->acked = true;
 	r->ack_status = ack_status_of(status);
@@ -529,10 +522,19 @@ void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, boo
 	/* Later requests wait for this one, even if the peer is back: its writes may go on. */
 	if (r->unacked && r->ack_status == -EHOSTUNREACH)
 		r->dest->long_peer = NULL;
-	if (word & RIPC__ACK_REUSABLE)
-		release_standing(r);
 	ripc__request_refs_acked(r, kept && !r->ack_status);
 	conclude_if_idle(r);
+}
+
+void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, bool kept)
+{
+	struct ripc_request *r = ripc__request_find(lane->peer, word & ~RIPC__ACK_REUSABLE);
+
+	if (!r || r->lane != lane)
+		return;
+	if (word & RIPC__ACK_REUSABLE && awaits_ack(r))
+		release_standing(r);
+	ripc__request_ack(r, status, kept);
 }
 
 int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why)

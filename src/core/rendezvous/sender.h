@@ -26,8 +26,8 @@ void ripc__request_write_done(const struct ripc__event *ev);
  * ended and are ignored.
  */
 void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, bool kept);
-/* The request of the peer by its id, or NULL. */
-struct ripc_request *ripc__request_find(struct ripc__peer *p, uint64_t id);
+/* The ACK of a request, without standing buffers. */
+void ripc__request_ack(struct ripc_request *r, int status, bool kept);
 /* Ends the request by its ACK, which has arrived. No write is posted, and no item is referenced. */
 void ripc__request_conclude(struct ripc_request *r);
 int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why);
