@@ -379,22 +379,3 @@ int ripc__header_decode(struct ripc__header *h, const uint8_t *buf, size_t len, 
 {
 	return decode_fast(h, buf, len) ? 0 : decode(h, buf, len, why);
 }
-
-uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d)
-{
-	ripc__put_le64(p, d->addr);
-	ripc__put_le64(p + 8, d->len);
-	ripc__put_le32(p + 16, d->key);
-	ripc__put_le32(p + 20, d->how);
-	return p + RIPC__DESC_LEN;
-}
-
-void ripc__desc_get(struct ripc__desc *d, const uint8_t *descs, unsigned index)
-{
-	const uint8_t *p = descs + (size_t)index * RIPC__DESC_LEN;
-
-	d->addr = ripc__get_le64(p);
-	d->len = ripc__get_le64(p + 8);
-	d->key = ripc__get_le32(p + 16);
-	d->how = ripc__get_le32(p + 20);
-}

@@ -231,8 +231,24 @@ static inline uint8_t *ripc__call_put(uint8_t *p, unsigned flags, const struct r
 int ripc__call_get(struct ripc__header *h, const uint8_t **at, const uint8_t *end,
 		   const char **why);
 
-uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d);
-void ripc__desc_get(struct ripc__desc *d, const uint8_t *descs, unsigned index);
+static inline uint8_t *ripc__desc_put(uint8_t *p, const struct ripc__desc *d)
+{
+	ripc__put_le64(p, d->addr);
+	ripc__put_le64(p + 8, d->len);
+	ripc__put_le32(p + 16, d->key);
+	ripc__put_le32(p + 20, d->how);
+	return p + RIPC__DESC_LEN;
+}
+
+static inline void ripc__desc_get(struct ripc__desc *d, const uint8_t *descs, unsigned index)
+{
+	const uint8_t *p = descs + (size_t)index * RIPC__DESC_LEN;
+
+	d->addr = ripc__get_le64(p);
+	d->len = ripc__get_le64(p + 8);
+	d->key = ripc__get_le32(p + 16);
+	d->how = ripc__get_le32(p + 20);
+}
 
 #define RIPC__CONTROL_MAX (RIPC__HEADER_LEN + 16)
 

@@ -217,18 +217,11 @@ void ripc__export_track(struct ripc__lane *lane, struct ripc__region *region, ui
 		region->peer_streak++;
 }
 
-void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned nitems)
+void ripc__export_prepare(struct ripc *ctx, struct ripc__region *r, const struct iovec *item)
 {
-	for (unsigned i = 0; i < nitems; i++) {
-		const struct iovec *item = &items[i];
-		struct ripc__region *r =
-			item->iov_len >= RIPC__MAPPED_ITEM_MIN
-				? ripc__memory_find(ctx, item->iov_base, item->iov_len)
-				: NULL;
-
-		if (r && r->sharing == RIPC__REGION_DETACHED && r->state == RIPC__REGION_APP &&
-		    !r->sends && !r->pins && item->iov_len >= r->len &&
-		    (!ripc__export_strict(ctx) || r->peer_streak >= r->export_after))
-			pool_reattach(ctx, r);
-	}
+	if (r->sharing == RIPC__REGION_DETACHED && r->state == RIPC__REGION_APP && !r->sends &&
+	    !r->pins && ripc__region_contains(r, item->iov_base, item->iov_len) &&
+	    item->iov_len >= r->len &&
+	    (!ripc__export_strict(ctx) || r->peer_streak >= r->export_after))
+		pool_reattach(ctx, r);
 }

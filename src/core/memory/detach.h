@@ -24,9 +24,9 @@ int ripc__region_unexport(struct ripc *ctx, struct ripc__region *region);
  */
 void ripc__export_track(struct ripc__lane *lane, struct ripc__region *region, uint64_t seq);
 /*
- * Call before items are sent: reattaches their buffers if needed. Lock held, and released
- * meanwhile: the caller has entered the service, which may be closed on return.
+ * Call before an item in region r is sent: reattaches the region if needed. Lock held, and released
+ * meanwhile: the caller has entered the service, which may be closed on return, and r freed.
  */
-void ripc__export_prepare(struct ripc *ctx, const struct iovec *items, unsigned nitems);
+void ripc__export_prepare(struct ripc *ctx, struct ripc__region *r, const struct iovec *item);
 
 #endif

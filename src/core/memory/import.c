@@ -49,28 +49,39 @@ static uint64_t release_word(const struct ripc__region *r, const struct ripc__im
 	       (ref->ack_due ? RIPC__RELEASE_ACK : 0);
 }
 
-void ripc__import_settle(struct ripc *ctx, struct ripc__region *r)
+/* No send of ours reads the item. */
+static void ref_end(struct ripc__import_ref *import_ref)
 {
-	struct ripc__import_ref *import_ref, *tmp;
+	struct ripc__lane *lane = import_ref->lane;
 
-	if (r->sends)
-		return;
-	ripc__list_for_each_entry_safe (import_ref, tmp, &r->import_refs, link) {
-		if (!import_ref->released)
-			continue;
-		if (import_ref->lane) {
-			import_ref->lane->memory->acks_due -= import_ref->ack_due;
-			ripc__lane_notify(import_ref->lane, RIPC__RELEASE, 0, 0,
-					  import_ref->request, release_word(r, import_ref));
-		}
-		ripc__import_ref_cancel(import_ref);
+	if (lane) {
+		lane->memory->acks_due -= import_ref->ack_due;
+		ripc__lane_notify(lane, RIPC__RELEASE, 0, 0, import_ref->request,
+				  release_word(import_ref->region, import_ref));
 	}
+	ripc__import_ref_cancel(import_ref);
+}
+
+static void unmap_if_unused(struct ripc__region *r)
+{
 	if (!r->unmap_pending || !ripc__list_empty(&r->import_refs))
 		return;
 	ripc__list_del(&r->lane_link);
 	if (r->lane)
 		r->lane->memory->nimports--;
-	ripc__region_destroy(ctx, r);
+	ripc__region_destroy(r->ctx, r);
+}
+
+void ripc__import_settle(struct ripc__region *r)
+{
+	struct ripc__import_ref *import_ref, *tmp;
+
+	if (r->sends)
+		return;
+	ripc__list_for_each_entry_safe (import_ref, tmp, &r->import_refs, link)
+		if (import_ref->released)
+			ref_end(import_ref);
+	unmap_if_unused(r);
 }
 
 bool ripc__import_is_own(struct ripc *ctx, const struct ripc__region *region)
@@ -88,7 +99,7 @@ void ripc__import_unmap(struct ripc__lane *lane, uint64_t export_id)
 	if (!r)
 		return;
 	r->unmap_pending = true;
-	ripc__import_settle(lane->ctx, r);
+	ripc__import_settle(r);
 }
 
 int ripc__import_ref_new(struct ripc__lane *lane, uint64_t export_id, uint64_t at, uint64_t len,
@@ -135,7 +146,10 @@ void ripc__import_ref_release(struct ripc__import_ref *import_ref)
 	struct ripc__region *r = import_ref->region;
 
 	import_ref->released = true;
-	ripc__import_settle(r->ctx, r);
+	if (r->sends)
+		return;
+	ref_end(import_ref);
+	unmap_if_unused(r);
 }
 
 #define ACK_BACKOFF_MIN 8u
@@ -207,6 +221,6 @@ void ripc__imports_lane_gone(struct ripc__lane *lane)
 		/* Items that the application holds stay readable until it frees them. */
 		ripc__list_for_each_entry (import_ref, &r->import_refs, link)
 			import_ref->lane = NULL;
-		ripc__import_settle(lane->ctx, r);
+		ripc__import_settle(r);
 	}
 }

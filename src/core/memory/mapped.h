@@ -279,7 +279,7 @@ void ripc__import_acks_back_off(struct ripc__lane *lane);
 void ripc__import_ref_release_item(struct ripc__region *region, const struct ripc__message *m,
 				   unsigned item);
 /* No send reads from the region any more. */
-void ripc__import_settle(struct ripc *ctx, struct ripc__region *region);
+void ripc__import_settle(struct ripc__region *region);
 /* The lane is closed: items that the application holds stay readable. */
 void ripc__imports_lane_gone(struct ripc__lane *lane);
 

@@ -118,7 +118,18 @@ void ripc__message_release_item(struct ripc__message *m, unsigned item)
 	m->pool[item] = NULL;
 }
 
-static void __attribute__((noinline)) release_items(struct ripc__message *m)
+static void __attribute__((noinline)) release_heap(struct ripc__message *m)
+{
+	free(m->heap);
+	m->heap = NULL;
+	free(m->arrays);
+	m->arrays = NULL;
+	m->pub.items = m->iov;
+	m->pub.placement = m->placement;
+	m->pool = m->regions;
+}
+
+static void release_items(struct ripc__message *m)
 {
 	for (unsigned i = 0; i < m->pub.nitems; i++)
 		ripc__message_release_item(m, i);
@@ -147,13 +158,8 @@ static void __attribute__((noinline)) release_resources(struct ripc__message *m)
 	m->lane = NULL;
 	if (m->pub.is_long)
 		release_items(m);
-	free(m->heap);
-	m->heap = NULL;
-	free(m->arrays);
-	m->arrays = NULL;
-	m->pub.items = m->iov;
-	m->pub.placement = m->placement;
-	m->pool = m->regions;
+	if (m->heap || m->arrays)
+		release_heap(m);
 	m->pub.group = 0;
 	m->pub.event = RIPC_EVENT_NONE;
 }

@@ -205,7 +205,7 @@ void ripc__pool_put(struct ripc *ctx, struct ripc__region *r)
 void ripc__region_release(struct ripc *ctx, struct ripc__region *r)
 {
 	if (r->state == RIPC__REGION_IMPORTED)
-		ripc__import_settle(ctx, r);
+		ripc__import_settle(r);
 	else if (r->state == RIPC__REGION_FREED && !r->pins && !r->sends)
 		ripc__pool_put(ctx, r);
 }

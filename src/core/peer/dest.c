@@ -352,7 +352,7 @@ void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d)
 	if (!ripc__list_empty(&d->watches))
 		ctx->peer_ops->flush_watches(ctx, d);
 	while (!ripc__list_empty(&d->pending)) {
-		if (ripc__dest_reach(ctx, d))
+		if (!ripc__dest_ready(d) && ripc__dest_reach(ctx, d))
 			return;
 		if (ctx->peer_ops->send_pending(d))
 			return;

@@ -10,25 +10,10 @@
 
 #define BYTES (RIPC__REQUESTS_MAX / 8) /* of one bitmap */
 
-/* The byte of an id in the bitmap of those that have ended; BYTES behind it: that have failed. */
-static uint8_t *byte_of(const struct ripc__peer *p, uint64_t id)
-{
-	return p->dedup_bitmap + id % RIPC__REQUESTS_MAX / 8;
-}
-
-static uint8_t bit_of(uint64_t id)
-{
-	return (uint8_t)(1u << id % 8);
-}
-
-bool ripc__dedup_seen(const struct ripc__peer *p, uint64_t id)
-{
-	return id < p->dedup_base || (p->dedup_bitmap && *byte_of(p, id) & bit_of(id));
-}
-
 bool ripc__dedup_failed(const struct ripc__peer *p, uint64_t id)
 {
-	return id >= p->dedup_base && p->dedup_failures && byte_of(p, id)[BYTES] & bit_of(id);
+	return id >= p->dedup_base && p->dedup_failures &&
+	       ripc__dedup_byte(p, id)[BYTES] & ripc__dedup_bit(id);
 }
 
 bool ripc__dedup_begin(struct ripc__peer *p)
@@ -36,11 +21,6 @@ bool ripc__dedup_begin(struct ripc__peer *p)
 	if (!p->dedup_bitmap)
 		p->dedup_bitmap = calloc(1, BYTES);
 	return p->dedup_bitmap;
-}
-
-void ripc__dedup_mark(struct ripc__peer *p, uint64_t id)
-{
-	*byte_of(p, id) |= bit_of(id);
 }
 
 void ripc__dedup_mark_failed(struct ripc__peer *p, uint64_t id)
@@ -56,8 +36,8 @@ void ripc__dedup_mark_failed(struct ripc__peer *p, uint64_t id)
 	}
 	if (!p->dedup_failures)
 		return;
-	*byte_of(p, id) |= bit_of(id);
-	byte_of(p, id)[BYTES] |= bit_of(id);
+	*ripc__dedup_byte(p, id) |= ripc__dedup_bit(id);
+	ripc__dedup_byte(p, id)[BYTES] |= ripc__dedup_bit(id);
 }
 
 void ripc__dedup_advance(struct ripc__peer *p, uint64_t below)
@@ -72,8 +52,8 @@ void ripc__dedup_advance(struct ripc__peer *p, uint64_t below)
 	if (below - id > RIPC__REQUESTS_MAX)
 		id = below - RIPC__REQUESTS_MAX;
 	for (; id < below; id++) {
-		*byte_of(p, id) &= (uint8_t)~bit_of(id);
+		*ripc__dedup_byte(p, id) &= (uint8_t)~ripc__dedup_bit(id);
 		if (p->dedup_failures)
-			byte_of(p, id)[BYTES] &= (uint8_t)~bit_of(id);
+			ripc__dedup_byte(p, id)[BYTES] &= (uint8_t)~ripc__dedup_bit(id);
 	}
 }

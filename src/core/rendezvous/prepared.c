@@ -63,13 +63,21 @@ void ripc__prepare(struct ripc *ctx, uint64_t dest, const struct iovec *items, u
 	size_t used = 0;
 
 	ripc__prepared_as_given(items, nitems, to);
-	ripc__export_prepare(ctx, items, nitems);
-	for (unsigned i = 0; i < nitems && !free_items; i++) {
+	for (unsigned i = 0; i < nitems; i++) {
 		size_t len = items[i].iov_len;
-		struct ripc__region *r = NULL;
+		struct ripc__region *r;
 
-		if (len >= COPY_MIN && len <= COPY_MAX && is_copied(ctx, &items[i]))
-			r = mapped_buffer(ctx, dest, used, len);
+		if (len < RIPC__MAPPED_ITEM_MIN)
+			continue;
+		r = ripc__memory_find_cap(ctx, items[i].iov_base);
+		/* Memory with an object of its own needs no step. */
+		if (r && r->fd >= 0)
+			continue;
+		if (r)
+			ripc__export_prepare(ctx, r, &items[i]);
+		r = !free_items && len >= COPY_MIN && len <= COPY_MAX && is_copied(ctx, &items[i])
+			    ? mapped_buffer(ctx, dest, used, len)
+			    : NULL;
 		if (!r)
 			continue;
 		ripc__delayed_ack_before_copy(ctx, len);

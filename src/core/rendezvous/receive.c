@@ -234,7 +234,8 @@ static bool receive_mapped(struct ripc__lane *lane, struct ripc__flow *flow,
 	    ripc__rndv_must_wait(flow->service, d.len) ||
 	    ripc__import_ref_new(lane, d.key, d.addr, d.len, h->u[0], 0, &ref, &base))
 		return false;
-	m = ripc__import_is_own(ctx, ref->region) ? NULL : ripc__message_new(ctx, 1);
+	/* It is copied out of a buffer of this context. */
+	m = ref->region->object ? NULL : ripc__message_new(ctx, 1);
 	if (!m) {
 		ripc__import_ref_cancel(ref);
 		return false;
@@ -368,9 +369,11 @@ void ripc__rndv_receive(struct ripc__lane *lane, struct ripc__flow *flow,
 	if (!below || below > id || id - below >= RIPC__REQUESTS_MAX) {
 		ripc__lane_protocol_error(lane, "long message with an id out of bounds");
 	} else {
-		ripc__dedup_advance(p, below);
+		if (below > p->dedup_base)
+			ripc__dedup_advance(p, below);
 		/* The sender has given them up since. */
-		ripc__rndv_drop_suspended(p, p->dedup_base, NULL);
+		if (RIPC__UNLIKELY(!ripc__list_empty(&p->lists->rndvs)))
+			ripc__rndv_drop_suspended(p, p->dedup_base, NULL);
 		if (ripc__dedup_seen(p, id)) {
 			/* A repetition over a new lane: the ACK was lost with the old one. */
 			ctx->stats.duplicates++;

@@ -507,8 +507,7 @@ static void release_standing(struct ripc_request *r)
 
 static bool awaits_ack(const struct ripc_request *r)
 {
-	return !r->acked &&
-	       (r->state == RIPC__REQUEST_SENT || r->state == RIPC__REQUEST_GRANTED);
+	return !r->acked && (r->state == RIPC__REQUEST_SENT || r->state == RIPC__REQUEST_GRANTED);
 }
 
 void ripc__request_ack(struct ripc_request *r, int status, bool kept)
