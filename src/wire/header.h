@@ -90,7 +90,10 @@ enum ripc__kind {
 #define RIPC__RELEASE_ACK (UINT64_C(1) << 33)
 /* of ACK and F_ACK, in the request: the standing buffers that it was written into are free again */
 #define RIPC__ACK_REUSABLE (UINT64_C(1) << 63)
-#define RIPC__ACK_KEPT     1u /* of ACK: mapped items stay in place, a RELEASE follows for each */
+/* the first 8 bytes of a RELEASE */
+#define RIPC__RELEASE_WORD \
+	(RIPC__MSG_MAGIC | RIPC__MSG_VERSION << 16 | (uint64_t)RIPC__RELEASE << 24)
+#define RIPC__ACK_KEPT 1u /* of ACK: mapped items stay in place, a RELEASE follows for each */
 
 enum ripc__msg_flags {
 	RIPC__F_INSTANCE = 1 << 0, /* the sender's instance id follows the header: datagrams */

@@ -15,6 +15,7 @@
 #include "core/peer/peer.h"
 #include "core/rendezvous/immediate.h"
 #include "core/rendezvous/receive.h"
+#include "core/rendezvous/request.h"
 #include "core/reliable/reliable.h"
 #include "core/service/service.h"
 #include "wire/bytes.h"
@@ -261,8 +262,9 @@ static void receive_data(struct ripc__lane *lane, struct ripc__header *h,
  * Handles a message that was decoded. len: its bytes in full, for credit. why: NULL, or what is
  * wrong with it.
  */
-static inline void receive_message(struct ripc__lane *lane, struct ripc__header *h, size_t len,
-				   const struct ripc__event *ev, const char *why)
+static __always_inline void receive_message(struct ripc__lane *lane, struct ripc__header *h,
+					    size_t len, const struct ripc__event *ev,
+					    const char *why)
 {
 	if (RIPC__LIKELY(!why)) {
 		if (lane->state != RIPC__LANE_UP && lane->state != RIPC__LANE_RETIRING)
@@ -322,6 +324,25 @@ receive_written(struct ripc__lane *lane, const struct ripc__event *ev)
 	receive_message(lane, &h, RIPC__IMM_LONG_LEN, ev, why);
 }
 
+/*
+ * The most frequent message besides those with items: RELEASE, in sequence and without credits.
+ * Return: false: ev is something else.
+ */
+static inline bool receive_release(struct ripc__lane *lane, const struct ripc__event *ev)
+{
+	const uint8_t *p = ev->data;
+
+	if (ev->len != RIPC__HEADER_LEN + 16 || ripc__get_le64(p) != RIPC__RELEASE_WORD ||
+	    ripc__get_le64(p + 24) != lane->rx_seq || lane->state != RIPC__LANE_UP)
+		return false;
+	lane->rx_seq++;
+	ripc__request_release_item(lane, ripc__get_le64(p + 32), ripc__get_le64(p + 40));
+	ripc__event_release(lane->ctx, lane->tp, ev);
+	if (lane->state == RIPC__LANE_UP)
+		ripc__lane_repost(lane);
+	return true;
+}
+
 void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *ev)
 {
 	uint8_t lens[4];
@@ -333,6 +354,8 @@ void ripc__dispatch_message(struct ripc__lane *lane, const struct ripc__event *e
 		receive_written(lane, ev);
 		return;
 	}
+	if (receive_release(lane, ev))
+		return;
 	/* Credit counts the full header, also for an elided one, but no piggybacked ACK. */
 	if (len && ripc__is_elided(ev->data[0])) {
 		ripc__elided_decode(&h, ev->data, len, &lane->rx_last, lane->rx_seq, lens, &why);
