@@ -103,7 +103,7 @@ static void before_control(struct ripc__lane *lane)
 {
 	if (lane->ctx->delayed_ack.lane == lane)
 		ripc__delayed_ack_flush(lane->ctx);
-	if (lane->peer->lane == lane)
+	if (lane->peer->reliable && lane->peer->lane == lane)
 		ripc__reliable_send_ack(lane->peer, false);
 }
 

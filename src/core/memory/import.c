@@ -155,25 +155,6 @@ void ripc__import_ref_release(struct ripc__import_ref *import_ref)
 #define ACK_BACKOFF_MIN 8u
 #define ACK_BACKOFF_MAX 1024u
 
-bool ripc__import_ack_may_wait(struct ripc__lane *lane)
-{
-	struct ripc__lane_memory *m = lane->memory;
-
-	if (m->ack_skip) {
-		m->ack_skip--;
-		return false;
-	}
-	if (m->ack_backoff)
-		m->ack_backoff--;
-	return true;
-}
-
-void ripc__import_ack_delay(struct ripc__import_ref *import_ref)
-{
-	import_ref->ack_due = true;
-	import_ref->lane->memory->acks_due++;
-}
-
 void ripc__import_acks_back_off(struct ripc__lane *lane)
 {
 	struct ripc__lane_memory *m = lane->memory;

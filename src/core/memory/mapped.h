@@ -263,9 +263,24 @@ void ripc__import_ref_release(struct ripc__import_ref *import_ref);
  * Whether the ACK of a message whose items all lie in imports may wait for their RELEASE. Counts
  * the message.
  */
-bool ripc__import_ack_may_wait(struct ripc__lane *lane);
+static inline bool ripc__import_ack_may_wait(struct ripc__lane *lane)
+{
+	struct ripc__lane_memory *m = lane->memory;
+
+	if (m->ack_skip) {
+		m->ack_skip--;
+		return false;
+	}
+	if (m->ack_backoff)
+		m->ack_backoff--;
+	return true;
+}
 /* The ACK waits: the RELEASE of this item carries it. */
-void ripc__import_ack_delay(struct ripc__import_ref *import_ref);
+static inline void ripc__import_ack_delay(struct ripc__import_ref *import_ref)
+{
+	import_ref->ack_due = true;
+	import_ref->lane->memory->acks_due++;
+}
 /*
  * ACKs cannot wait any more. Return: a request whose ACK the caller is to send; 0: there is none.
  */

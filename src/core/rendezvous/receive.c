@@ -215,7 +215,8 @@ static void message_fill(struct ripc__message *m, struct ripc__lane *lane, struc
 
 /*
  * Receives a message of one mapped item without a struct ripc__rndv if nothing delays it: no
- * message before it, no memory set aside, no transfer. Return: false: it is for receive_long().
+ * message before it, no memory set aside, no transfer. A lane with EXPORT has no standing buffers.
+ * Return: false: it is for receive_long().
  */
 static bool receive_mapped(struct ripc__lane *lane, struct ripc__flow *flow,
 			   const struct ripc__header *h, uint32_t units)
@@ -244,8 +245,6 @@ static bool receive_mapped(struct ripc__lane *lane, struct ripc__flow *flow,
 	*(struct iovec *)m->pub.items = (struct iovec){base, d.len};
 	m->long_bytes = d.len;
 	ripc__mapped_deliver(lane, m, ref, h->flags & RIPC__F_ACK_NOW);
-	if (lane->state == RIPC__LANE_UP)
-		ripc__standing_replenish(flow, d.len);
 	return true;
 }
 

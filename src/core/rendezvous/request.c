@@ -372,8 +372,6 @@ bool ripc__request_unexport(struct ripc_request *r)
 
 void ripc__request_refs_timer(struct ripc_request *r)
 {
-	if (!r->refs.count)
-		return;
 	r->refs.deadline_ns = ripc__now_read(r->ctx) + ripc__export_ref_max_ns(r->bytes);
 	ripc__timer_at(r->ctx, r->refs.deadline_ns);
 }
@@ -420,12 +418,13 @@ void ripc__request_refs_acked(struct ripc_request *r, bool kept)
 	if (!kept)
 		ripc__request_refs_end(r);
 	/* The application does not get the memory back: its receiver may keep it. */
-	kept = kept && !ripc__export_strict(r->ctx);
+	kept = kept && r->refs.count && !ripc__export_strict(r->ctx);
 	for (unsigned i = 0; i < r->nitems && kept; i++)
 		if (r->items[i].ref && (r->free_items || r->items[i].copied))
 			ripc__export_refs_outlive(r->items[i].region, r->items[i].region, &r->refs);
-	ripc__request_refs_timer(r);
-	if (!r->refs.count)
+	if (r->refs.count)
+		ripc__request_refs_timer(r);
+	else
 		restart_timers(r);
 }
 

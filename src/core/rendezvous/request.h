@@ -180,7 +180,7 @@ void ripc__request_free(struct ripc_request *r);
  */
 bool ripc__request_refs_begin(struct ripc_request *r);
 void ripc__request_refs_end(struct ripc_request *r);
-/* The time for the receiver to release the items begins, if there are any. */
+/* The time for the receiver to release the items begins. */
 void ripc__request_refs_timer(struct ripc_request *r);
 /* The ACK arrived. kept: the peer goes on reading; else the references end. */
 void ripc__request_refs_acked(struct ripc_request *r, bool kept);

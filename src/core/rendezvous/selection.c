@@ -88,7 +88,7 @@ static int item_select(struct ripc_request *r, struct ripc__request_item *it, bo
 	it->remote_return = NULL;
 	if (it->region)
 		ripc__export_track(r->lane, it->region, r->start_seq);
-	if (it->len)
+	if (it->len && r->dest->nremote_returns)
 		it->remote_return = ripc__remote_return_claim(
 			r->lane, r->dest, it->len, r->ext.flags & RIPC__F_REPLY ? r->ext.call : 0,
 			!inlined);

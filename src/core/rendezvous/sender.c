@@ -306,7 +306,8 @@ static int write_and_send(struct ripc_request *r)
 		r->dest->long_unacked++;
 		r->dest->long_peer = r->peer;
 	}
-	ripc__request_refs_timer(r);
+	if (r->refs.count)
+		ripc__request_refs_timer(r);
 	return 0;
 }
 
@@ -410,15 +411,12 @@ static int ack_status_of(int status)
 	}
 }
 
-void ripc__request_conclude(struct ripc_request *r)
+/* Ends a request whose ACK has a status. lane: its lane. */
+static void __attribute__((noinline))
+conclude_failed(struct ripc_request *r, struct ripc__lane *lane)
 {
-	struct ripc__lane *lane = r->lane;
 	char text[160];
 
-	if (r->tainted && !ripc__request_unexport(r)) {
-		ripc__request_unexport_later(r);
-		return;
-	}
 	if (r->ack_status == -EHOSTUNREACH && !r->cancelling) {
 		/*
 		 * The service is not at this peer any more: the message is sent to its new
@@ -432,7 +430,7 @@ void ripc__request_conclude(struct ripc_request *r)
 			ripc__dest_refused(r->ctx, r->dest_id, lane->peer);
 		else
 			ripc__dest_flush(r->ctx, r->dest);
-	} else if (r->ack_status) {
+	} else {
 		int status = r->ack_status == -EHOSTUNREACH ? -ECANCELED : r->ack_status;
 
 		snprintf(text, sizeof(text), "%s at peer %s: the message was %s",
@@ -442,9 +440,21 @@ void ripc__request_conclude(struct ripc_request *r)
 			 : status == -ENOBUFS ? "refused: no memory for it there"
 					      : "not received: the receiver could not fetch it");
 		ripc__request_done(r, status, text);
-	} else {
-		ripc__request_done(r, 0, NULL);
 	}
+}
+
+void ripc__request_conclude(struct ripc_request *r)
+{
+	struct ripc__lane *lane = r->lane;
+
+	if (r->tainted && !ripc__request_unexport(r)) {
+		ripc__request_unexport_later(r);
+		return;
+	}
+	if (r->ack_status)
+		conclude_failed(r, lane);
+	else
+		ripc__request_done(r, 0, NULL);
 	if (lane->sending == RIPC__SENDING_STARVED)
 		ripc__lane_flush(lane);
 }
