@@ -356,6 +356,14 @@ uint64_t ripc__now(struct ripc *ctx);
 /* The same, also in ctx->now_ns: read at most once until the lock is released. */
 uint64_t ripc__now_read(struct ripc *ctx);
 
+/* Counts long messages under way: only the holder of the lock writes, so no locked addition. */
+static inline void ripc__long_inflight_add(struct ripc *ctx, int n)
+{
+	unsigned count = atomic_load_explicit(&ctx->long_inflight, memory_order_relaxed);
+
+	atomic_store_explicit(&ctx->long_inflight, count + (unsigned)n, memory_order_relaxed);
+}
+
 /* Fills in random bytes, a multiple of 8, from the kernel or the hooks. Return: 0 or -EIO. */
 int ripc__random(struct ripc *ctx, uint8_t *bytes, size_t len);
 

@@ -284,7 +284,7 @@ static void receive_long(struct ripc__lane *lane, struct ripc__flow *flow, struc
 		reply_ack(lane, flow, h->u[0], -ENOBUFS);
 		return;
 	}
-	ctx->long_inflight++;
+	ripc__long_inflight_add(ctx, 1);
 	*r = (struct ripc__rndv){
 		.ctx = ctx,
 		.service = s,

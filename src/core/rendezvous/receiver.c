@@ -91,7 +91,7 @@ void ripc__rndv_free(struct ripc__rndv *r)
 	ripc__service_check_over(r->service);
 	if (r->message)
 		ripc__message_release(r->message);
-	r->ctx->long_inflight--;
+	ripc__long_inflight_add(r->ctx, -1);
 	free(r);
 }
 

@@ -186,7 +186,7 @@ int ripc__request_start(struct ripc_service *s, uint64_t dest, const struct ripc
 			r->items[i].region->sends++;
 	r->dest->users++;
 	s->nrequests++;
-	ctx->long_inflight++;
+	ripc__long_inflight_add(ctx, 1);
 	ripc__list_add(&ctx->requests, &r->ctx_link);
 	if (r->ext.flags & RIPC__F_REPLY)
 		pending_insert(r);
@@ -321,7 +321,7 @@ void ripc__request_done(struct ripc_request *r, int status, const char *detail)
 	r->dest = NULL;
 	r->service = NULL;
 	s->nrequests--;
-	ctx->long_inflight--;
+	ripc__long_inflight_add(ctx, -1);
 	ripc__wake(ctx, &r->waitq);
 	ripc__wake(ctx, &s->drained);
 	if (r->published)
