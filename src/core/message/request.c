@@ -333,8 +333,8 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
 	if (!timeout_ms)
 		return ripc__fail(-EAGAIN, "a long message cannot be delivered without waiting: "
 					   "use ripc_send_async()");
-	/* One clock read serves sending and waiting. */
-	deadline = ripc__deadline(s->ctx, timeout_ms);
+	/* The clock itself is read when the message has left, and its receiver works. */
+	deadline = ripc__deadline_far(s->ctx, timeout_ms);
 	ripc__prepare(s->ctx, dest, items, nitems, o && o->flags & RIPC_FREE_ITEMS, &p);
 	rc = ripc__request_start(s, dest, &p, bytes, o, NULL, &r);
 	return rc ? rc : ripc__request_finish_until(&r, deadline, timeout_ms);
