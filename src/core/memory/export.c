@@ -178,28 +178,25 @@ bool ripc__export_applies(const struct ripc__lane *lane, const struct ripc__regi
 	return region->state == RIPC__REGION_APP;
 }
 
-bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct ripc__region *region,
-		       const uint8_t *base, size_t len, uint64_t *at, uint32_t *export_id)
+const struct ripc__export *ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c,
+					     struct ripc__region *region, const uint8_t *base,
+					     size_t len)
 {
 	size_t offset = (size_t)(base - region->base);
 	struct ripc__export *s;
 
 	if (!ripc__export_applies(lane, region, len) ||
 	    lane->memory->ref_bytes + len > REF_BYTES_MAX)
-		return false;
+		return NULL;
 	if (c->export_skip) {
 		c->export_skip--;
-		return false;
+		return NULL;
 	}
 	s = export_current(lane, region);
 	if (!s && lane->memory->nexports < RIPC__EXPORTS_MAX &&
 	    export_allowed(lane, region, base, len))
 		export_new(lane, region);
-	if (!s || !s->acked || offset + len > s->len)
-		return false;
-	*at = offset;
-	*export_id = s->export_id;
-	return true;
+	return s && s->acked && offset + len <= s->len ? s : NULL;
 }
 
 bool ripc__export_is_current(const struct ripc__lane *lane, struct ripc__region *region,

@@ -142,10 +142,11 @@ bool ripc__export_applies(const struct ripc__lane *lane, const struct ripc__regi
 			  size_t len);
 /*
  * Tries to reference an item in a region over the lane. c: credit of the service that it goes to.
- * *at: offset of the item in the export. Return: false: copy it; missing steps may have begun.
+ * Return: the export that the item lies in; NULL: copy it; missing steps may have begun.
  */
-bool ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c, struct ripc__region *region,
-		       const uint8_t *base, size_t len, uint64_t *at, uint32_t *export_id);
+const struct ripc__export *ripc__export_item(struct ripc__lane *lane, struct ripc__credit *c,
+					     struct ripc__region *region, const uint8_t *base,
+					     size_t len);
 /* Whether the region still has the export of this id. */
 bool ripc__export_is_current(const struct ripc__lane *lane, struct ripc__region *region,
 			     uint32_t export_id);

@@ -169,19 +169,12 @@ int ripc__lane_send_item(struct ripc__lane *lane, unsigned flags,
 		       : starved(lane);
 }
 
-void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
+/* Queues a control message that cannot be sent now. */
+static void __attribute__((noinline))
+control_queue(struct ripc__lane *lane, const uint8_t *bytes, size_t len)
 {
-	struct ripc__control *c;
+	struct ripc__control *c = lane->ncontrol < CONTROL_MAX ? malloc(sizeof(*c) + len) : NULL;
 
-	if (lane->state != RIPC__LANE_UP)
-		return;
-	lane->ctx->peer_ops->before_control(lane);
-	if (lane->sending == RIPC__SENDING_BROKEN)
-		return;
-	if (ripc__list_empty(&lane->control) && ripc__lane_has_credit(lane, false) &&
-	    !ripc__lane_post(lane, bytes, len, NULL, 0, false))
-		return;
-	c = lane->ncontrol < CONTROL_MAX ? malloc(sizeof(*c) + len) : NULL;
 	if (!c) {
 		/*
 		 * The peer would wait for this message for ever. The timers close the lane, outside
@@ -199,6 +192,22 @@ void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 	lane->ncontrol++;
 }
 
+static __always_inline void control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
+{
+	if (lane->state != RIPC__LANE_UP)
+		return;
+	lane->ctx->peer_ops->before_control(lane);
+	if (lane->sending == RIPC__SENDING_BROKEN)
+		return;
+	if (!ripc__lane_can_send(lane) || ripc__lane_post(lane, bytes, len, NULL, 0, false))
+		control_queue(lane, bytes, len);
+}
+
+void ripc__lane_control(struct ripc__lane *lane, uint8_t *bytes, size_t len)
+{
+	control(lane, bytes, len);
+}
+
 bool ripc__lane_control_later(struct ripc__lane *lane, uint8_t *bytes, size_t len)
 {
 	return lane->state == RIPC__LANE_UP && ripc__lane_can_send(lane) &&
@@ -210,7 +219,7 @@ void ripc__lane_notify(struct ripc__lane *lane, unsigned kind, uint64_t dest, ui
 {
 	uint8_t buf[RIPC__CONTROL_MAX];
 
-	ripc__lane_control(lane, buf, ripc__control_put(buf, kind, dest, source, a, b));
+	control(lane, buf, ripc__control_put(buf, kind, dest, source, a, b));
 }
 
 void ripc__lane_repost(struct ripc__lane *lane)

@@ -376,19 +376,6 @@ void ripc__request_refs_timer(struct ripc_request *r)
 	ripc__timer_at(r->ctx, r->refs.deadline_ns);
 }
 
-bool ripc__request_refs_begin(struct ripc_request *r)
-{
-	for (unsigned i = 0; i < r->nitems; i++) {
-		struct ripc__request_item *it = &r->items[i];
-
-		if (it->how == RIPC__HOW_MAPPED &&
-		    !ripc__export_ref_begin(&it->ref, &r->refs, r->lane, it->region, r->id, i,
-					    it->len))
-			return false;
-	}
-	return true;
-}
-
 void ripc__request_refs_end(struct ripc_request *r)
 {
 	for (unsigned i = 0; i < r->nitems; i++)

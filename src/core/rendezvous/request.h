@@ -174,11 +174,6 @@ void ripc__request_free(struct ripc_request *r);
  * back by a copy. memory/mapped.h has the references themselves.
  */
 
-/*
- * The LONG is about to be sent: the references to its mapped items begin. Return: whether there is
- * memory; if not, the caller ends them.
- */
-bool ripc__request_refs_begin(struct ripc_request *r);
 void ripc__request_refs_end(struct ripc_request *r);
 /* The time for the receiver to release the items begins. */
 void ripc__request_refs_timer(struct ripc_request *r);

@@ -84,6 +84,8 @@ static int item_select_transfer(struct ripc_request *r, struct ripc__request_ite
 
 static int item_select(struct ripc_request *r, struct ripc__request_item *it, bool inlined)
 {
+	const struct ripc__export *export = NULL;
+
 	it->posted = 0;
 	it->remote_return = NULL;
 	if (it->region)
@@ -102,9 +104,11 @@ static int item_select(struct ripc_request *r, struct ripc__request_item *it, bo
 		return item_write_source(r, it, RIPC__HOW_WRITTEN);
 	}
 	/* Items for a return buffer are copied into it. */
-	if (!it->remote_return && it->region &&
-	    ripc__export_item(r->lane, r->dest->credit, it->region, it->base, it->len, &it->raddr,
-			      &it->rkey)) {
+	if (!it->remote_return && it->region)
+		export = ripc__export_item(r->lane, r->dest->credit, it->region, it->base, it->len);
+	if (export) {
+		it->raddr = (uint64_t)(it->base - it->region->base);
+		it->rkey = export->export_id;
 		set_how(r, it, RIPC__HOW_MAPPED);
 		return 0;
 	}

@@ -134,7 +134,7 @@ static size_t message_len_max(const struct ripc_request *r)
 }
 
 /* The LONG was posted; len: its bytes for credit. */
-static void message_sent(struct ripc_request *r, size_t len)
+static __always_inline void message_sent(struct ripc_request *r, size_t len)
 {
 	if (r->ctx->delayed_ack.lane == r->lane)
 		ripc__delayed_ack_replied(r->lane);
@@ -146,7 +146,7 @@ static void message_sent(struct ripc_request *r, size_t len)
 	r->credit->sent_units -= r->units - ripc__units_for(r->ext.flags, len);
 }
 
-static int send_message(struct ripc_request *r)
+static __always_inline int send_message(struct ripc_request *r)
 {
 	uint8_t buf[RIPC__HEADER_MAX + RIPC__ACK_WORD + RIPC__CALL_EXT], *p, *count;
 	struct iovec payload[RIPC_ITEMS_MAX];
@@ -248,6 +248,23 @@ static int send_immediate(struct ripc_request *r)
 }
 
 /*
+ * The LONG is about to be sent: the references to its mapped items begin. Return: whether there is
+ * memory; if not, the caller ends them.
+ */
+static bool refs_begin(struct ripc_request *r)
+{
+	for (unsigned i = 0; i < r->nitems; i++) {
+		struct ripc__request_item *it = &r->items[i];
+
+		if (it->how == RIPC__HOW_MAPPED &&
+		    !ripc__export_ref_begin(&it->ref, &r->refs, r->lane, it->region, r->id, i,
+					    it->len))
+			return false;
+	}
+	return true;
+}
+
+/*
  * The peer keeps the keys of bounce buffers from earlier messages, and a queued request may be
  * cancelled. So the data is copied right before the LONG is posted, and cleared if the post fails.
  */
@@ -259,7 +276,7 @@ static int fill_and_send(struct ripc_request *r)
 	for (unsigned i = 0; filled && i < r->nitems && ripc__request_has(r, RIPC__HOW_READ); i++)
 		if (r->items[i].how == RIPC__HOW_READ)
 			item_fill(&r->items[i]);
-	rc = !filled || ripc__request_refs_begin(r) ? send_message(r) : -EAGAIN;
+	rc = !filled || refs_begin(r) ? send_message(r) : -EAGAIN;
 	if (!rc)
 		return 0;
 	ripc__request_refs_end(r);
