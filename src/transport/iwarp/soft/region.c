@@ -2,6 +2,7 @@
 #include "transport/iwarp/soft/region.h"
 
 #include "base/hash.h"
+#include "transport/transport.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 void ripc__regions_init(struct ripc__regions *r, const uint8_t secret[16])
 {
 	memset(r, 0, sizeof(*r));
+	ripc__list_init(&r->local);
 	memcpy(r->secret, secret, sizeof(r->secret));
 	ripc__table_init(&r->table, r->secret[0]);
 }
@@ -22,20 +24,28 @@ void ripc__regions_fini(struct ripc__regions *r)
 {
 	ripc__table_each(&r->table, region_free, NULL);
 	ripc__table_fini(&r->table);
+	while (!ripc__list_empty(&r->local))
+		ripc__region_remove(r,
+				    ripc__list_first_entry(&r->local, struct ripc__region, link));
 }
 
 struct ripc__region *ripc__region_add(struct ripc__regions *r, void *base, size_t len,
 				      unsigned access)
 {
 	struct ripc__region *region =
-		r->table.count < RIPC__REGIONS_MAX ? calloc(1, sizeof(*region)) : NULL;
+		r->table.count + r->nlocal < RIPC__REGIONS_MAX ? calloc(1, sizeof(*region)) : NULL;
 
 	if (!region)
 		return NULL;
 	region->base = base;
 	region->len = len;
 	region->access = access;
-	ripc__list_init(&region->grant);
+	if (!(access & ~(unsigned)RIPC__ACCESS_RESIDENT)) {
+		ripc__list_add(&r->local, &region->link);
+		r->nlocal++;
+		return region;
+	}
+	ripc__list_init(&region->link);
 	do
 		region->stag = (uint32_t)ripc__siphash(r->secret, r->drawn++);
 	while (!region->stag || ripc__region_find(r, region->stag));
@@ -48,8 +58,11 @@ struct ripc__region *ripc__region_add(struct ripc__regions *r, void *base, size_
 
 void ripc__region_remove(struct ripc__regions *r, struct ripc__region *region)
 {
-	ripc__table_remove(&r->table, &region->node);
-	ripc__list_del(&region->grant);
+	if (region->stag)
+		ripc__table_remove(&r->table, &region->node);
+	else
+		r->nlocal--;
+	ripc__list_del(&region->link);
 	free(region);
 }
 

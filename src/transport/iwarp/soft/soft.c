@@ -132,7 +132,7 @@ static int soft_reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, 
 			"iwarp/soft: cannot register memory: out of memory, or limit of %u regions",
 			RIPC__REGIONS_MAX);
 	if (ep && (access & GRANTED) == GRANTED)
-		ripc__list_add(ep->grants.next, &region->grant);
+		ripc__list_add(ep->grants.next, &region->link);
 	*mr = (struct ripc__mr){
 		.base = base,
 		.len = len,

@@ -200,7 +200,7 @@ static unsigned receive(struct ripc__ep *ep, struct ripc__event *events, unsigne
 		/* The peer takes the newest grant next, as this stack does. */
 		msg.msg_iovlen = ripc__engine_rx_buffer(
 			e, space, len,
-			ripc__list_first_entry(&ep->grants, struct ripc__region, grant), iov);
+			ripc__list_first_entry(&ep->grants, struct ripc__region, link), iov);
 		for (unsigned i = 0; i < msg.msg_iovlen; i++)
 			asked += iov[i].iov_len;
 		if (msg.msg_iovlen == 1) {

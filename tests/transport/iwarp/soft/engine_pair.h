@@ -52,7 +52,11 @@ static inline void region_unused(struct ripc__node *node, void *arg)
 /* Ends it; checks that no reference to memory is left. */
 static inline void engine_end_close(struct engine_end *end)
 {
+	const struct ripc__region *local;
+
 	ripc__engine_fini(&end->e);
+	ripc__list_for_each_entry (local, &end->regions.local, link)
+		ck_assert_uint_eq(local->users, 0);
 	ripc__table_each(&end->regions.table, region_unused, NULL);
 	ripc__regions_fini(&end->regions);
 	ck_assert_uint_eq(end->slab->refs, 1);

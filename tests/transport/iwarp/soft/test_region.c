@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "harness.h"
 #include "transport/iwarp/soft/region.h"
+#include "transport/transport.h"
 
 #include <string.h>
 
@@ -36,7 +37,7 @@ START_TEST(region_add__many_and_distinct)
 
 	ripc__regions_init(&r, secret);
 	for (unsigned i = 0; i < N; i++) {
-		all[i] = ripc__region_add(&r, NULL, i, 0);
+		all[i] = ripc__region_add(&r, NULL, i, RIPC__ACCESS_REMOTE_READ);
 		ck_assert_ptr_nonnull(all[i]);
 		/* cannot wrap round */
 		ck_assert_uint_le(all[i]->addr, UINT64_MAX - (UINT64_C(1) << 63));
@@ -50,6 +51,25 @@ START_TEST(region_add__many_and_distinct)
 }
 END_TEST
 
+/* The source of a write has no STag: no number that a peer may send finds it. */
+START_TEST(region_add__without_rights)
+{
+	struct ripc__regions r;
+	struct ripc__region *local, *other;
+
+	ripc__regions_init(&r, secret);
+	local = ripc__region_add(&r, NULL, 1, 0);
+	ck_assert_uint_eq(local->stag, 0);
+	ck_assert_ptr_null(ripc__region_find(&r, 0));
+	other = ripc__region_add(&r, NULL, 1, RIPC__ACCESS_RESIDENT);
+	ck_assert_ptr_nonnull(other);
+	ck_assert_uint_eq(r.drawn, 0);
+	ripc__region_remove(&r, local);
+	ck_assert_uint_eq(r.nlocal, 1);
+	ripc__regions_fini(&r); /* frees the other one */
+}
+END_TEST
+
 START_TEST(region_remove__stag_is_dead_and_not_soon_reused)
 {
 	struct ripc__regions r;
@@ -57,12 +77,12 @@ START_TEST(region_remove__stag_is_dead_and_not_soon_reused)
 	uint32_t stag;
 
 	ripc__regions_init(&r, secret);
-	region = ripc__region_add(&r, NULL, 1, 0);
+	region = ripc__region_add(&r, NULL, 1, RIPC__ACCESS_REMOTE_READ);
 	stag = region->stag;
 	ripc__region_remove(&r, region);
 	ck_assert_ptr_null(ripc__region_find(&r, stag));
 	for (unsigned i = 0; i < 10000; i++) {
-		region = ripc__region_add(&r, NULL, 1, 0);
+		region = ripc__region_add(&r, NULL, 1, RIPC__ACCESS_REMOTE_READ);
 		ck_assert_ptr_null(ripc__region_find(&r, stag));
 		ripc__region_remove(&r, region);
 	}
@@ -77,7 +97,8 @@ START_TEST(region_add__bounded)
 	unsigned n = 0;
 
 	ripc__regions_init(&r, secret);
-	while (n <= RIPC__REGIONS_MAX && ripc__region_add(&r, NULL, 1, 0))
+	while (n <= RIPC__REGIONS_MAX &&
+	       ripc__region_add(&r, NULL, 1, n % 2 ? RIPC__ACCESS_REMOTE_READ : 0))
 		n++;
 	ck_assert_uint_eq(n, RIPC__REGIONS_MAX);
 	ripc__regions_fini(&r);
@@ -92,6 +113,7 @@ int main(void)
 	tcase_add_test(tc, region_add__found_by_stag_only);
 	tcase_add_test(tc, region_add__many_and_distinct);
 	tcase_add_test(tc, region_remove__stag_is_dead_and_not_soon_reused);
+	tcase_add_test(tc, region_add__without_rights);
 	tcase_add_test(tc, region_add__bounded);
 	tcase_set_timeout(tc, 60);
 	suite_add_tcase(suite, tc);
