@@ -8,6 +8,16 @@
 #define SEGMENT_MIN  128u  /* smaller segment sizes are ignored */
 #define OVERTAKE_MAX 1024u /* bytes of queued sends that a later Write is sent before */
 
+/* Whether the processor may have the slow copies of segment_len(). */
+static bool copies_slowly(void)
+{
+#ifdef __x86_64__
+	return __builtin_cpu_is("amd");
+#else
+	return false;
+#endif
+}
+
 void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 		       struct ripc__slab_pool *pool, const struct ripc__mpa_terms *terms,
 		       bool active, uint32_t segment)
@@ -15,6 +25,7 @@ void ripc__engine_init(struct ripc__engine *e, struct ripc__regions *regions,
 	struct ripc__engine_conn conn = {
 		.crc = terms->crc,
 		.soft = terms->soft,
+		.align = copies_slowly(),
 		.read_depth = (uint8_t)terms->read_depth,
 		.serve_depth = (uint8_t)terms->serve_depth,
 		.ulpdu_max = RIPC__ULPDU_SOFT,

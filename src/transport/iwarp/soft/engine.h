@@ -161,6 +161,7 @@ struct ripc__engine_rx {
 struct ripc__engine_conn {
 	bool crc;
 	bool soft;                      /* the peer is of this stack */
+	bool align;                     /* some copies of the kernel are slow, see engine_tx.c */
 	uint8_t read_depth;             /* local reads outstanding at most */
 	uint8_t serve_depth;            /* reads of the peer outstanding at most */
 	uint32_t ulpdu_max;             /* longest ULPDU that is sent */

@@ -130,7 +130,7 @@ unsigned ripc__engine_pad_send(struct ripc__engine *e, const struct iovec *iov, 
 {
 	size_t at = RIPC__SEND_HEADER;
 
-	if (len < ALIAS_SEND || !e->conn.soft)
+	if (len < ALIAS_SEND || !e->conn.soft || !e->conn.align)
 		return 0;
 	for (unsigned i = 0; i < niov; at += iov[i++].iov_len) {
 		if (iov[i].iov_len < ALIAS_SEND)
@@ -270,7 +270,7 @@ static void works_drop(struct ripc__works *works, uint32_t from)
 
 /*
  * Payload of the next segment. The kernel copies into the socket with "rep movsb". On AMD family 25
- * that is slow in two cases:
+ * that is slow in two cases (conn.align):
  *   - The target is 1 to 32 bytes behind the source, modulo 4096: half the speed. A header in front
  *     causes that if the source begins with a page.
  *   - Target and source differ modulo 16: an eighth more time.
@@ -285,8 +285,9 @@ static uint32_t segment_len(const struct ripc__engine *e, uintptr_t src, uint64_
 	most &= most > ALIGN_FROM ? ~63u : ~3u;
 	if (left > most && left % most && left % most <= REMAINDER_MAX && most >= ALIAS_FROM)
 		return (uint32_t)(left % most);
-	if (most >= ALIAS_FROM && ((left >= ALIAS_FROM && is_slow_copy(at, src)) ||
-				   (left >= SKEW_FROM && write && is_skewed(at, src))))
+	if (e->conn.align && most >= ALIAS_FROM &&
+	    ((left >= ALIAS_FROM && is_slow_copy(at, src)) ||
+	     (left >= SKEW_FROM && write && is_skewed(at, src))))
 		return RIPC__SHORT_SEGMENT;
 	return left < most ? (uint32_t)left : most;
 }
@@ -346,6 +347,18 @@ static bool frame_one(struct ripc__engine *e)
 	return response;
 }
 
+/* The len bytes at p without the first *skip of them, which is reduced. Return: entries, 0 or 1. */
+static inline unsigned add_part(struct iovec *iov, const uint8_t *p, uint32_t len, uint32_t *skip)
+{
+	uint32_t off = MIN(*skip, len);
+
+	*skip -= off;
+	if (off == len)
+		return 0;
+	*iov = (struct iovec){(void *)(p + off), len - off};
+	return 1;
+}
+
 unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned max_iov,
 			     size_t max_bytes)
 {
@@ -364,22 +377,11 @@ unsigned ripc__engine_gather(struct ripc__engine *e, struct iovec *iov, unsigned
 		if (!frame_one(e))
 			break;
 	for (uint32_t i = tx->ring_head; i != tx->ring_tail && n + 3 <= max_iov; i++) {
-		struct ripc__framed *s = framed(tx, i);
-		const struct iovec parts[3] = {
-			{s->head, s->head_len},
-			{(void *)s->payload, s->len},
-			{s->tail, s->tail_len},
-		};
+		const struct ripc__framed *s = framed(tx, i);
 
-		for (unsigned k = 0; k < 3; k++) {
-			if (skip >= parts[k].iov_len) {
-				skip -= (uint32_t)parts[k].iov_len;
-				continue;
-			}
-			iov[n].iov_base = (uint8_t *)parts[k].iov_base + skip;
-			iov[n++].iov_len = parts[k].iov_len - skip;
-			skip = 0;
-		}
+		n += add_part(iov + n, s->head, s->head_len, &skip);
+		n += add_part(iov + n, s->payload, s->len, &skip);
+		n += add_part(iov + n, s->tail, s->tail_len, &skip);
 	}
 	return n;
 }

@@ -57,6 +57,11 @@ START_TEST(engine_pad_send__page_behind_its_head)
 
 		open_pair(&t, 65483);
 		settle(NULL, 1000);
+		a.e.conn.align = false;
+		ck_assert_uint_eq(
+			ripc__engine_pad_send(&a.e, iov, 2, cases[i].before + cases[i].len, fpdu),
+			0);
+		a.e.conn.align = true;
 		len = ripc__engine_pad_send(&a.e, iov, 2, cases[i].before + cases[i].len, fpdu);
 		ck_assert_msg(len == (cases[i].padded ? empty : 0), "case %zu: %u", i, len);
 		engine_end_feed(&b, fpdu, len);
@@ -211,6 +216,7 @@ START_TEST(engine_gather__long_payload_is_at_a_distance_that_is_copied_fast)
 	uint64_t at;
 
 	open_pair(&t, 65483);
+	a.e.conn.align = true;
 	move(&a, &b, sizeof(pipe_buf)); /* the first FPDU */
 	page = source_bytes + (4096 - (uintptr_t)source_bytes % 4096);
 	region = ripc__region_add(&a.regions, source_bytes, SOURCE, 0);
@@ -232,12 +238,42 @@ START_TEST(engine_gather__long_payload_is_at_a_distance_that_is_copied_fast)
 }
 END_TEST
 
+/* Processors whose copies are fast anywhere need no short segments. */
+START_TEST(engine_gather__long_payload_without_short_segments)
+{
+	struct ripc__mpa_terms t = terms(false, true);
+	struct iovec iov[3 * RIPC__FRAMED_MAX];
+	struct ripc__region *region;
+
+	open_pair(&t, 65483);
+	a.e.conn.align = false;
+	move(&a, &b, sizeof(pipe_buf)); /* the first FPDU */
+	region = ripc__region_add(&a.regions, source_bytes, SOURCE, 0);
+	for (size_t off = 0; off < 128; off++) {
+		size_t bytes = 0;
+		unsigned n;
+
+		/* The rest of 64 bytes, and a segment of 65472; head, payload and CRC each. */
+		engine_write(&a.e, region, source_bytes + off, 65536, 0, 1, 1);
+		n = ripc__engine_gather(&a.e, iov, 3 * RIPC__FRAMED_MAX, SIZE_MAX);
+		ck_assert_uint_eq(n, 6);
+		while (n--)
+			bytes += iov[n].iov_len;
+		ck_assert_uint_eq(bytes, 65536 + 2 * 20);
+		ripc__engine_sent(&a.e, bytes);
+		engine_end_events(&a);
+	}
+	close_pair();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("engine_tx");
 	TCase *tc = tcase_create("engine_tx");
 
 	tcase_add_test(tc, engine_gather__long_payload_is_at_a_distance_that_is_copied_fast);
+	tcase_add_test(tc, engine_gather__long_payload_without_short_segments);
 	tcase_add_loop_test(tc, engine_write__overtakes_a_small_send, 0, 2);
 	tcase_add_test(tc, engine_pad_send__page_behind_its_head);
 	tcase_add_test(tc, engine_frame__rest_is_queued);
