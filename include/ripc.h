@@ -607,7 +607,7 @@ int ripc_completion_fd(struct ripc *ctx);
  * Destinations are reported too, from the first call of this function or of ripc_completion_fd()
  * on. A destination is reported after ripc_send(), ripc_send_short() or ripc_route_lookup() with
  * timeout 0 returned -EAGAIN for it. It is reported once for any number of such calls, when there
- * is room, or when the attempt to connect has failed.
+ * is room, or when the attempt to find and reach it has failed. -EHOSTUNREACH announces no report.
  *
  * Return: 0, or a negative errno.
  * Errors:
@@ -828,9 +828,11 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * negative errno.
  * Errors:
  * -EHOSTUNREACH: no context holds @dest, or its holder cannot be reached; ripc_error_detail()
- *   lists the attempts
+ *   lists the attempts. With @timeout_ms 0: the last attempt was in vain. This call starts the next
+ *   one, at most one a second: repeat it
  * -EMSGSIZE: longer than short_max of ripc_route_limits(), which ripc_error_detail() gives
- * -EAGAIN: @timeout_ms is 0 and the destination is not yet known, or there is no credit
+ * -EAGAIN: @timeout_ms is 0, and the first attempt to find and reach @dest has not ended, or there
+ *   is no credit; ripc_completion_next() reports when to repeat the call
  * -ETIMEDOUT: no credit, or no room in the transport's queue, within the timeout
  * -EINVAL: no item, too many items or return buffers, 2^47 bytes or more, a long item that reaches
  *   beyond the end of an allocated buffer, or a return buffer that is not registered

@@ -157,7 +157,7 @@ static void unknown_destination(struct conf *c)
 	CHECK(request == same, "request changed");
 	EXPECT_RC(-ECANCELED, ripc_request_cancel(&request, c->patience_ms));
 	CHECK(!request, "request not gone");
-	EXPECT_ERROR(-EAGAIN, ripc_send_short(service, nobody, &item, 1, NULL, 0));
+	EXPECT_ERROR(-EAGAIN, ripc_send_short(service, conf_id(c), &item, 1, NULL, 0));
 	/* Long enough for it to be asked for several times. */
 	EXPECT_ERROR(-EHOSTUNREACH, ripc_send_short(service, nobody, &item, 1, NULL, 1000));
 	snprintf(name, sizeof(name), "%llu", (unsigned long long)nobody);
@@ -167,6 +167,9 @@ static void unknown_destination(struct conf *c)
 		     ripc_send_long(service, nobody, &item, 1, NULL, CONF_NO_ANSWER_MS));
 	EXPECT_ERROR(-EHOSTUNREACH, ripc_send(service, nobody, &item, 1, NULL, CONF_NO_ANSWER_MS));
 	EXPECT_ERROR(-EHOSTUNREACH, ripc_route_lookup(ctx, nobody, &route, CONF_NO_ANSWER_MS));
+	EXPECT_ERROR(-EHOSTUNREACH, ripc_send_short(service, nobody, &item, 1, NULL, 0));
+	EXPECT_ERROR(-EHOSTUNREACH, ripc_send(service, nobody, &item, 1, NULL, 0));
+	EXPECT_ERROR(-EHOSTUNREACH, ripc_route_lookup(ctx, nobody, NULL, 0));
 	EXPECT_ERROR(-EAGAIN, ripc_route_lookup(ctx, conf_id(c), NULL, 0));
 }
 

@@ -158,12 +158,9 @@ int RIPC__NO_ANALYSIS ripc_route_lookup(struct ripc *ctx, uint64_t dest, struct 
 	while (!rc && ripc__dest_reach(ctx, d)) {
 		if (ctx->closing)
 			rc = ripc__fail(-ESHUTDOWN, "the context is being closed");
-		else if (!timeout_ms) {
-			ripc__dest_want(ctx, d);
-			rc = ripc__fail(-EAGAIN, "%s is not yet connected",
-					ripc__service_text(ctx, dest));
-		} else if (ripc__wait(ctx, &d->waitq, deadline) && ripc__dest_reach(ctx, d))
-			rc = ripc__dest_unreachable(ctx, d);
+		else if (!timeout_ms ||
+			 (ripc__wait(ctx, &d->waitq, deadline) && ripc__dest_reach(ctx, d)))
+			rc = ripc__dest_not_reached(ctx, d, timeout_ms);
 	}
 	if (route)
 		describe(ctx, d, route);

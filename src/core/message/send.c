@@ -264,12 +264,10 @@ static int send_timeout(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
 {
 	struct ripc__lane *lane = ripc__dest_lane(d);
 
-	if (!lane && timeout_ms)
-		return ripc__dest_unreachable(ctx, d);
 	if (!lane)
-		return ripc__fail(-EAGAIN, "%s is not yet connected: %s",
-				  ripc__service_text(ctx, d->id),
-				  d->why ? d->why : "the look-up has not ended");
+		return ripc__dest_not_reached(ctx, d, timeout_ms);
+	if (!timeout_ms)
+		ripc__dest_want(ctx, d);
 	return ripc__fail(
 		timeout_ms ? -ETIMEDOUT : -EAGAIN, "%s at peer %s over %s: %s",
 		ripc__service_text(ctx, d->id), ripc__instance_text(d->peer->instance),
@@ -307,10 +305,8 @@ int ripc__retry_until(struct ripc_service *s, struct ripc__dest *d, int *timeout
 			return rc;
 		}
 		if (!*timeout_ms) {
-			if (polled) {
-				ripc__dest_want(ctx, d);
+			if (polled)
 				return send_timeout(ctx, d, 0);
-			}
 			polled = true;
 			ripc__delayed_ack_idle(ctx);
 			ripc__progress(ctx);

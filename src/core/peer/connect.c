@@ -240,6 +240,7 @@ static void lane_up(struct ripc__lane *lane)
 		ctx->peer_ops->lane_replaced(lane);
 	ctx->peer_ops->lane_up(lane);
 	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link) {
+		d->failures = 0;
 		ripc__dest_flush(ctx, d);
 		ripc__dest_wake(ctx, d);
 		if (lane->state != RIPC__LANE_UP)

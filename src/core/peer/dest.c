@@ -83,7 +83,9 @@ static void dest_known(struct ripc *ctx, struct ripc__dest *d, struct ripc__peer
 	set_state(ctx, d, RIPC__DEST_KNOWN);
 	d->learned = learned;
 	d->given_up_by = 0;
-	d->failures = 0;
+	/* The same holder again: it has to be reached first. */
+	if (learned || p->lane || memcmp(d->holder, p->instance, 16))
+		d->failures = 0;
 }
 
 static struct ripc__dest *dest_unfold(struct ripc *ctx, uint64_t id)
@@ -202,7 +204,7 @@ static void dest_fail(struct ripc *ctx, struct ripc__dest *d, const char *why)
 		free(d->why);
 		d->why = copy;
 	}
-	d->failures++;
+	d->failures += not_found;
 	if (d->peer)
 		dest_unlink(d);
 	set_state(ctx, d, RIPC__DEST_FAILED);
@@ -381,6 +383,15 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 			  "%s: %s; is its server running? \"ripc-info --doctor -s %" PRIu64 "\" "
 			  "looks for the cause",
 			  ripc__service_text(ctx, d->id), text, d->id);
+}
+
+int ripc__dest_not_reached(struct ripc *ctx, struct ripc__dest *d, int timeout_ms)
+{
+	if (timeout_ms || d->failures)
+		return ripc__dest_unreachable(ctx, d);
+	ripc__dest_want(ctx, d);
+	return ripc__fail(-EAGAIN, "%s is not yet connected: %s", ripc__service_text(ctx, d->id),
+			  d->why ? d->why : "the look-up has not ended");
 }
 
 static void log_holder(const struct ripc *ctx, const struct ripc__dest *d,

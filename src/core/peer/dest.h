@@ -67,10 +67,11 @@ struct ripc__dest {
 	struct ripc__credit *credit; /* on the peer's present lane; NULL: none used yet */
 	/* of short headers of datagrams on the peer's present lane; NULL: full headers */
 	struct ripc__datagram_context *datagram_context;
-	uint64_t retry_ns;        /* FAILED: time of the next look-up; 0: not planned */
-	uint64_t used_ns;         /* last use, for ripc__sweep() */
-	uint64_t contest_ns;      /* core/call/callee.c: time of the next contest of its holder */
-	unsigned failures;        /* failures in a row, for the back-off */
+	uint64_t retry_ns;   /* FAILED: time of the next look-up; 0: not planned */
+	uint64_t used_ns;    /* last use, for ripc__sweep() */
+	uint64_t contest_ns; /* core/call/callee.c: time of the next contest of its holder */
+	/* look-ups and connections in vain since it was last reached: ripc__dest_not_reached() */
+	unsigned failures;
 	char *why;                /* why it is unreachable, or NULL */
 	struct ripc__waitq waitq; /* lane up, credit, failure */
 	/* credit->limit_units when it found no credit; 0: it waits for something else */
@@ -147,6 +148,11 @@ static inline void ripc__dest_wake(struct ripc *ctx, struct ripc__dest *d)
 
 /* Explains -EHOSTUNREACH. Return: -EHOSTUNREACH. */
 int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d);
+/*
+ * The error of a call on a destination without a lane. Return: ripc__dest_unreachable(); -EAGAIN: a
+ * call with timeout 0, and no look-up and no connection was in vain since d was last reached.
+ */
+int ripc__dest_not_reached(struct ripc *ctx, struct ripc__dest *d, int timeout_ms);
 
 /* Resolver events. */
 void ripc__dest_resolved(struct ripc *ctx, const struct ripc__record *record);

@@ -516,6 +516,7 @@ static void peer_unreachable(struct ripc *ctx, struct ripc__peer *p)
 	ctx->peer_ops->peer_unreachable(ctx, p, text);
 	ripc__list_for_each_entry_safe (d, tmp, &p->lists->dests, link) {
 		has_waiters |= ripc__dest_has_waiters(d);
+		d->failures++;
 		ripc__dest_invalidate(ctx, d, text);
 	}
 	/*
