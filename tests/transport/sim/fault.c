@@ -131,7 +131,8 @@ int ripc__sim_inject(struct ripc__sim *net, const uint8_t from[16], const uint8_
 		int side = conn->node[0] == source ? 0 : 1;
 		struct sim_op *op;
 
-		if (conn->broken || !ripc__sim_conn_between(conn, source, target) ||
+		if (conn->broken || !conn->end[side].t ||
+		    !ripc__sim_conn_between(conn, source, target) ||
 		    conn->end[0].state != EP_ESTABLISHED || conn->end[1].state != EP_ESTABLISHED)
 			continue;
 		op = ripc__sim_op(OP_SEND, data, len);

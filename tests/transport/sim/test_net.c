@@ -297,7 +297,12 @@ START_TEST(inject__behind_what_was_sent)
 	ck_assert_mem_eq(sim_pair_test->side[1].events[0].data, "mine", 4);
 	ck_assert_mem_eq(sim_pair_test->side[1].events[1].data, "evil", 4);
 	OPS->ep_close(sim_pair_test->side[0].ep);
+	/* Its end is on the way, and the sender may have the next connection already. */
+	ck_assert_int_eq(ripc__sim_inject(sim_pair_test->net, sim_pair_test->side[0].instance,
+					  sim_pair_test->side[1].instance, "evil", 4),
+			 -ENOTCONN);
 	pair_run(sim_pair_test, RIPC__MS);
+	ck_assert_uint_eq(pair_count(&sim_pair_test->side[1], RIPC__EV_RECV), 2);
 	OPS->ep_close(sim_pair_test->side[1].ep);
 	ck_assert_int_eq(ripc__sim_inject(sim_pair_test->net, sim_pair_test->side[0].instance,
 					  sim_pair_test->side[1].instance, "evil", 4),
