@@ -17,6 +17,8 @@ libripc_internal_la_SOURCES += src/base/addr_changes.c \
 	src/base/log.h \
 	src/base/mappings.c \
 	src/base/mappings.h \
+	src/base/memory_limit.c \
+	src/base/memory_limit.h \
 	src/base/name.c \
 	src/base/name.h \
 	src/base/options.c \

@@ -3,6 +3,7 @@ check_PROGRAMS += tests/base/test_copy
 check_PROGRAMS += tests/base/test_file
 check_PROGRAMS += tests/base/test_log
 check_PROGRAMS += tests/base/test_mappings
+check_PROGRAMS += tests/base/test_memory_limit
 check_PROGRAMS += tests/base/test_options
 check_PROGRAMS += tests/base/test_host
 check_PROGRAMS += tests/base/test_slab

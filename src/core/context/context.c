@@ -11,6 +11,7 @@
 #include "core/rendezvous/delivery.h"
 #include "core/group/group.h"
 #include "base/host.h"
+#include "base/memory_limit.h"
 #include "core/peer/lane.h"
 #include "core/memory/memory_object.h"
 #include "core/memory/message.h"
@@ -271,7 +272,9 @@ static int open_locked(struct ripc **out, const char *options, const struct ripc
 	ripc__table_init(&ctx->peer_table, ctx->secret);
 	host_id(ctx->host);
 	/* Not sysconf(), which returns any number where a sandbox refuses the call. */
-	ctx->host_bytes = sysinfo(&system) ? SIZE_MAX : (uint64_t)system.totalram * system.mem_unit;
+	ctx->host_bytes = ripc__memory_limit(RIPC__CGROUP_OF_PROCESS, RIPC__CGROUP_ROOT);
+	if (!sysinfo(&system) && ctx->host_bytes / system.mem_unit > system.totalram)
+		ctx->host_bytes = (uint64_t)system.totalram * system.mem_unit;
 	if (*ctx->opt.key_file)
 		rc = ripc__auth_open(&ctx->auth, ctx->opt.key_file, ctx->instance);
 	if (!rc)

@@ -2,17 +2,21 @@
 /* The state of a context after ripc_open(), and the locks of the process while it forks. */
 #define _GNU_SOURCE
 #include "base/host.h"
+#include "base/memory_limit.h"
 #include "core/context/context.h"
 #include "core/progress/handle.h"
 #include "core/rig.h"
 #include "transport/transfer.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -41,7 +45,7 @@ START_TEST(open__secret)
 }
 END_TEST
 
-/* A sandbox that refuses sysinfo(2) hides the size of the memory, which then limits nothing. */
+/* A sandbox that refuses sysinfo(2) hides the size of the memory: its cgroup alone limits it. */
 START_TEST(open__memory_of_host_not_known)
 {
 	struct ripc *ctx;
@@ -51,7 +55,35 @@ START_TEST(open__memory_of_host_not_known)
 		return;
 	}
 	OK(ripc_open(&ctx, "transports=self resolver=local"));
-	ck_assert_uint_eq(ctx->host_bytes, SIZE_MAX);
+	ck_assert_uint_eq(ctx->host_bytes,
+			  ripc__memory_limit(RIPC__CGROUP_OF_PROCESS, RIPC__CGROUP_ROOT));
+	OK(ripc_close(ctx));
+}
+END_TEST
+
+/* No buffer can be larger than the memory of the cgroup: the process would be killed. */
+START_TEST(open__memory_of_cgroup)
+{
+	const uint64_t limit = 64 * MIB;
+	struct ripc *ctx;
+	FILE *f;
+
+	if (unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", RIPC__CGROUP_ROOT, "tmpfs", 0, NULL)) {
+		test_skip("no cgroups can be made here: %s", strerror(errno));
+		return;
+	}
+	f = fopen(RIPC__CGROUP_ROOT "/memory.max", "w");
+	ck_assert_ptr_nonnull(f);
+	fprintf(f, "%" PRIu64 "\n", limit);
+	ck_assert_int_eq(fclose(f), 0);
+	if (ripc__memory_limit(RIPC__CGROUP_OF_PROCESS, RIPC__CGROUP_ROOT) != limit) {
+		test_skip("this kernel has no cgroups of version 2");
+		return;
+	}
+	OK(ripc_open(&ctx, "transports=self resolver=local"));
+	ck_assert_uint_eq(ctx->host_bytes, limit);
+	ck_assert_ptr_null(ripc_buf_alloc(ctx, limit + 1));
 	OK(ripc_close(ctx));
 }
 END_TEST
@@ -512,6 +544,7 @@ int main(void)
 	tcase_add_loop_test(tc, fork__ends_watches, 0, 2);
 	tcase_add_test(tc, open__secret);
 	tcase_add_test(tc, open__memory_of_host_not_known);
+	tcase_add_test(tc, open__memory_of_cgroup);
 	tcase_add_test(tc, open__host_id);
 	tcase_add_test(tc, open__out_of_descriptors);
 	tcase_add_test(tc, open__out_of_address_space);
