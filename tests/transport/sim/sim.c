@@ -178,15 +178,22 @@ static void note_reported(struct sim_packet *p)
 		p->ep->closed_reported = true;
 }
 
+/* Sends what was delayed. */
+static void flush_held(struct ripc__transport *t)
+{
+	struct ripc__ep *ep;
+
+	DL_FOREACH (t->eps, ep)
+		ripc__sim_flush_held(ep);
+}
+
 static unsigned sim_progress(struct ripc__transport *t, struct ripc__event *events, unsigned max,
 			     uint64_t now_ns, uint64_t *deadline_ns)
 {
-	struct ripc__ep *ep;
 	unsigned n = 0;
 
 	free_packets(t, &t->transient);
-	DL_FOREACH (t->eps, ep)
-		ripc__sim_flush_held(ep);
+	flush_held(t);
 	if (t->node->held || t->node->dead)
 		return 0;
 	while (n < max && t->inbox) {
@@ -235,6 +242,7 @@ static void sim_release(struct ripc__transport *t, void *token)
 
 static int sim_arm(struct ripc__transport *t)
 {
+	flush_held(t);
 	return t->inbox && !t->node->held;
 }
 

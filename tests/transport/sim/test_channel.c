@@ -67,6 +67,21 @@ START_TEST(send__held_back_until_pushed)
 }
 END_TEST
 
+START_TEST(send__held_back_until_armed)
+{
+	struct sim_pair_test *sim_pair_test = pair_connected(1, NULL);
+	struct ripc__transport *t = sim_pair_test->side[0].t;
+
+	ck_assert_int_eq(pair_send(&sim_pair_test->side[0], "x", 1, true), 1);
+	ck_assert_int_eq(OPS->arm(t), 0);
+	while (ripc__sim_step(sim_pair_test->net, RIPC__NEVER))
+		;
+	pair_progress(sim_pair_test, &sim_pair_test->side[1]);
+	ck_assert_uint_eq(sim_pair_test->side[1].nevents, 1);
+	pair_close(sim_pair_test, 0);
+}
+END_TEST
+
 START_TEST(send__too_long)
 {
 	struct sim_pair_test *sim_pair_test = pair_connected(1, NULL);
@@ -538,6 +553,7 @@ int main(void)
 	tcase_add_test(tc, send__in_order_with_delays);
 	tcase_add_test(tc, send__memory_is_free_on_return);
 	tcase_add_test(tc, send__held_back_until_pushed);
+	tcase_add_test(tc, send__held_back_until_armed);
 	tcase_add_test(tc, send__too_long);
 	tcase_add_test(tc, send__without_credit_breaks_conn);
 	tcase_add_test(tc, send__queue_full_then_sendable);
