@@ -189,7 +189,7 @@ static int scan(struct udp *u)
  */
 static void draw_receiver(int fd)
 {
-	struct sock_filter draw[] = {
+	static struct sock_filter draw[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_RANDOM)),
 		BPF_STMT(BPF_MISC | BPF_TAX, 0),
 		BPF_STMT(BPF_ALU | BPF_SUB | BPF_K, 1),
@@ -199,7 +199,8 @@ static void draw_receiver(int fd)
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_X, 0),
 		BPF_STMT(BPF_RET | BPF_A, 0),
 	};
-	struct sock_fprog program = {sizeof(draw) / sizeof(draw[0]), draw};
+	/* Static, so that its padding is zero: setsockopt() copies the padding, too. */
+	static struct sock_fprog program = {sizeof(draw) / sizeof(draw[0]), draw};
 
 	(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program));
 }
