@@ -102,8 +102,7 @@ static void fill_route(struct ripc *ctx, const struct ripc__dest *d, struct ripc
 	route->service = d->id;
 	if (!d->peer) {
 		memcpy(route->instance, d->holder, 16);
-		snprintf(route->reason, sizeof(route->reason), "%s",
-			 d->why ? d->why : "not resolved");
+		ripc__dest_why(ctx, d, route->reason, sizeof(route->reason));
 		return;
 	}
 	memcpy(route->instance, d->peer->instance, 16);

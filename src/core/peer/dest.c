@@ -361,6 +361,15 @@ void ripc__dest_flush(struct ripc *ctx, struct ripc__dest *d)
 	}
 }
 
+void ripc__dest_why(const struct ripc *ctx, const struct ripc__dest *d, char *text, size_t len)
+{
+	if (d->why)
+		snprintf(text, len, "%s", d->why);
+	else
+		snprintf(text, len, "asked %s on %s: no answer yet", ctx->opt.resolver,
+			 *ctx->opt.interfaces ? ctx->opt.interfaces : "all interfaces");
+}
+
 int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 {
 	static const uint8_t zero_instance[16];
@@ -374,11 +383,7 @@ int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d)
 	}
 	if (d->why && memcmp(d->holder, zero_instance, 16))
 		return ripc__fail(-EHOSTUNREACH, "%s: %s", ripc__service_text(ctx, d->id), d->why);
-	if (d->why)
-		snprintf(text, sizeof(text), "%s", d->why);
-	else
-		snprintf(text, sizeof(text), "asked %s on %s: no answer yet", ctx->opt.resolver,
-			 *ctx->opt.interfaces ? ctx->opt.interfaces : "all interfaces");
+	ripc__dest_why(ctx, d, text, sizeof(text));
 	return ripc__fail(-EHOSTUNREACH,
 			  "%s: %s; is its server running? \"ripc-info --doctor -s %" PRIu64 "\" "
 			  "looks for the cause",

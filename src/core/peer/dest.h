@@ -146,6 +146,8 @@ static inline void ripc__dest_wake(struct ripc *ctx, struct ripc__dest *d)
 		ripc__dest_wake_waiters(ctx, d);
 }
 
+/* Why its holder is not known. */
+void ripc__dest_why(const struct ripc *ctx, const struct ripc__dest *d, char *text, size_t len);
 /* Explains -EHOSTUNREACH. Return: -EHOSTUNREACH. */
 int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d);
 /*

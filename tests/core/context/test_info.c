@@ -32,6 +32,22 @@ START_TEST(route__reason)
 }
 END_TEST
 
+/* A look-up that has not ended has the reason of the error. */
+START_TEST(route__not_found_yet)
+{
+	struct ripc_route route = {.size = sizeof(route)};
+	struct rig rig;
+
+	rig_start(&rig, 2, NULL);
+	for (int timeout_ms = 0; timeout_ms <= 10; timeout_ms += 10) {
+		RC(timeout_ms ? -EHOSTUNREACH : -EAGAIN,
+		   ripc_route_lookup(rig.ctx[0], 4711, &route, timeout_ms));
+		ck_assert_msg(strstr(route.reason, ": no answer yet"), "%s", route.reason);
+	}
+	rig_end(&rig);
+}
+END_TEST
+
 /* The holder is known, and the lane to it was lost. */
 START_TEST(route__without_lane)
 {
@@ -248,6 +264,7 @@ int main(void)
 
 	test_seed();
 	tcase_add_test(tc, route__reason);
+	tcase_add_test(tc, route__not_found_yet);
 	tcase_add_test(tc, route__without_lane);
 	tcase_add_test(tc, route__name_of_a_group);
 	tcase_add_test(tc, instance__random);
