@@ -127,7 +127,9 @@ int RIPC__NO_ANALYSIS ripc_request_test(struct ripc_request **request)
 		ripc__delayed_ack_idle(ctx);
 		ripc__progress(ctx);
 	}
-	rc = (*request)->state == RIPC__REQUEST_DONE ? request_finish(request) : -EINPROGRESS;
+	rc = (*request)->state == RIPC__REQUEST_DONE
+		     ? request_finish(request)
+		     : ripc__fail_text(-EINPROGRESS, "the request is still under way");
 	ripc__unlock(ctx);
 	return rc;
 }
