@@ -66,8 +66,10 @@ static int check(const struct iovec *items, unsigned nitems, const struct ripc_s
 	}
 	if (o->flags & ~flags)
 		return ripc__fail(-EOPNOTSUPP,
-				  "flags 0x%x: this kind of send takes no other than 0x%x",
-				  o->flags, flags);
+				  "flags 0x%x: this kind of send takes no other than "
+				  "RIPC_RELIABLE, RIPC_MORE%s (0x%x)",
+				  o->flags, flags & RIPC_FREE_ITEMS ? ", RIPC_FREE_ITEMS" : "",
+				  flags);
 	if (o->nreturn_buffers > RIPC_RETURN_BUFFERS_MAX)
 		return ripc__fail(-EINVAL, "%u return buffers: at most %d", o->nreturn_buffers,
 				  RIPC_RETURN_BUFFERS_MAX);

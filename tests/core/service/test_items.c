@@ -127,7 +127,8 @@ START_TEST(options__flags)
 	expect_options(0, &o, "");
 	o.flags |= RIPC_FREE_ITEMS;
 	expect(0, ripc__check_long_items(&item, 1, &o, &bytes), "");
-	expect(-EOPNOTSUPP, ripc__check_items(&item, 1, &o, &bytes), "this kind of send takes no");
+	expect(-EOPNOTSUPP, ripc__check_items(&item, 1, &o, &bytes),
+	       "takes no other than RIPC_RELIABLE, RIPC_MORE (0x3)");
 	o.flags = 1u << 30;
 	expect_options(-EOPNOTSUPP, &o, "flags 0x40000000");
 }
