@@ -298,7 +298,8 @@ struct ripc_stats {
 	uint64_t unauthenticated;
 	/** long sends cancelled or timed out */
 	uint64_t cancelled;
-	/** long items written into a return buffer of the peer */
+	/** long items written into a return buffer of the peer; over shm and within one context
+	 *  the receiver copies them there: they are not counted */
 	uint64_t return_buffer_writes;
 	/** long items received into a window */
 	uint64_t window_items;
@@ -988,7 +989,8 @@ int ripc_request_test(struct ripc_request **request);
  * @request: the request; freed and set to NULL when it is done
  * @timeout_ms: how long to wait
  *
- * Return: -ETIMEDOUT if it is still under way, or the result as ripc_send_long() returns it.
+ * Return: -ETIMEDOUT if it is still under way (*request is then not NULL), or the result as
+ * ripc_send_long() or, of a call, ripc_call() returns it.
  * -ECANCELED: the service that sends was unregistered; the message will not be delivered.
  * -ESHUTDOWN: the context is being closed; the memory is the caller's when ripc_close() has
  * returned.
@@ -1309,8 +1311,8 @@ int ripc_group_send(struct ripc_service *service, uint64_t group, const struct i
  *   lost and duplicates of its messages alone and 0 in the others; or NULL for all senders
  * @stats: where they are stored
  *
- * The counters begin again at 0 when a context that is no member, and has never sent to the group
- * or not for 30 seconds, uses it again.
+ * The context uses the group while it has members, and for 30 seconds after it has sent to the
+ * group. Then the counters are lost, so read those of a member before ripc_group_leave().
  *
  * Return: 0, or -ENOENT if the context does not use the group, or no message has come from @sender.
  */
