@@ -14,9 +14,6 @@
 
 #include <utlist.h>
 
-/* Return buffers that a peer has; libripc keeps 256 for a destination. */
-#define DIRECT_MAX 128
-
 bool ofi_recv_withdraw(struct ofi_recv *r)
 {
 	if (r->direct && ripc_buf_unregister(r->ep->domain->ctx, r->iov[0].iov_base) == -EBUSY)
@@ -80,8 +77,6 @@ int ofi_recv_grant(struct ofi_recv *r)
 	};
 	int rc;
 
-	r->mark = p->granted ? (uint8_t)((p->granted->prev->mark + 1) % OFI_MARKS) : 0;
-	e.mark = r->granted ? r->mark : 0;
 	if (!r->granted) {
 		rc = ofi_peer_post(p, &e, NULL, 0, 0, false);
 		if (rc)
@@ -90,11 +85,11 @@ int ofi_recv_grant(struct ofi_recv *r)
 		ofi_recv_end(r, 0);
 		return 0;
 	}
-	if (may_be_direct(r)) {
-		if (p->ndirect >= DIRECT_MAX)
-			return -EAGAIN;
-		r->direct = !ripc_buf_register(ep->domain->ctx, r->iov[0].iov_base, r->granted);
-	}
+	if (!ofi_peer_may_grant(p))
+		return -EAGAIN;
+	e.mark = r->mark = (uint8_t)__builtin_ctz(~p->marks);
+	r->direct = may_be_direct(r) &&
+		    !ripc_buf_register(ep->domain->ctx, r->iov[0].iov_base, r->granted);
 	rc = post_cts(r, &e);
 	if (rc) {
 		ofi_recv_withdraw(r);
@@ -102,7 +97,7 @@ int ofi_recv_grant(struct ofi_recv *r)
 	}
 	DL_DELETE(p->to_grant, r);
 	DL_APPEND(p->granted, r);
-	p->ndirect += r->direct;
+	p->marks |= 1u << r->mark;
 	ep->granted++;
 	ofi_peer_watch(p);
 	return 0;
@@ -110,7 +105,11 @@ int ofi_recv_grant(struct ofi_recv *r)
 
 void ofi_recv_ungrant(struct ofi_recv *r)
 {
-	DL_DELETE(r->peer->granted, r);
-	r->peer->ndirect -= r->direct;
+	struct ofi_peer *p = r->peer;
+
+	DL_DELETE(p->granted, r);
+	p->marks &= ~(1u << r->mark);
 	r->ep->granted--;
+	if (p->to_grant)
+		ofi_peer_activate(p);
 }

@@ -151,7 +151,7 @@ bool ofi_peer_lower_eager(struct ofi_peer *p, size_t len)
 	return true;
 }
 
-static void activate(struct ofi_peer *p)
+void ofi_peer_activate(struct ofi_peer *p)
 {
 	if (!p->prev)
 		DL_APPEND(p->ep->active, p);
@@ -241,12 +241,12 @@ static int post_credit(struct ofi_peer *p)
 static void end_operations(struct ofi_peer *p)
 {
 	if (ofi_deadline_ms(0) < p->end_ms) {
-		activate(p);
+		ofi_peer_activate(p);
 		return;
 	}
 	ofi_peer_end(p, p->lost);
 	if (post_credit(p) == -EAGAIN)
-		activate(p);
+		ofi_peer_activate(p);
 }
 
 void ofi_peer_push(struct ofi_peer *p)
@@ -268,8 +268,9 @@ void ofi_peer_push(struct ofi_peer *p)
 		rc = post_credit(p);
 	if (rc && rc != -EAGAIN)
 		ofi_peer_lose(p, -rc, ripc_error_detail());
-	if (p->lost || p->queue || p->to_grant || ofi_peer_credit_due(p, 4))
-		activate(p);
+	if (p->lost || p->queue || (p->to_grant && ofi_peer_may_grant(p)) ||
+	    ofi_peer_credit_due(p, 4))
+		ofi_peer_activate(p);
 	else
 		deactivate(p);
 }
@@ -297,7 +298,7 @@ void ofi_peer_matched(struct ofi_peer *p, size_t bytes)
 	p->matched_messages++;
 	p->matched_bytes += (uint32_t)bytes;
 	if (ofi_peer_credit_due(p, 4))
-		activate(p);
+		ofi_peer_activate(p);
 }
 
 /* ---- loss ---- */
@@ -315,7 +316,7 @@ void ofi_peer_lose(struct ofi_peer *p, int error, const char *why)
 	FI_WARN(&ofi_provider, FI_LOG_EP_DATA, "peer %" PRIu64 " is lost: %s\n", p->service, why);
 	p->lost = error;
 	p->end_ms = ofi_deadline_ms(OFI_LOSS_DELAY_MS);
-	activate(p);
+	ofi_peer_activate(p);
 }
 
 void ofi_peer_changed(struct ofi_peer *p, const uint8_t instance[OFI_INSTANCE_LEN])

@@ -52,7 +52,7 @@ struct ofi_peer {
 	/* The first peer of the same context that has sent an RTS; NULL: this one has not. */
 	struct ofi_peer *first;
 	bool shared;               /* of the first one: there are others */
-	unsigned ndirect;          /* return buffers in granted */
+	unsigned marks;            /* bits: those in granted */
 	struct ofi_send *queue;    /* to be posted, in order */
 	struct ofi_send *sending;  /* their contents are under way */
 	struct ofi_recv *to_grant; /* CTS to be posted, in order */
@@ -86,7 +86,14 @@ static inline bool ofi_peer_credit_due(const struct ofi_peer *p, unsigned parts)
 	return p->matched_messages - p->reported_messages >= OFI_WINDOW_MESSAGES / parts ||
 	       p->matched_bytes - p->reported_bytes >= OFI_WINDOW_BYTES / parts;
 }
-/* Posts what waits, or ends it; the peer is active while something is left. */
+/* Whether the contents of one more message may be asked for. */
+static inline bool ofi_peer_may_grant(const struct ofi_peer *p)
+{
+	return p->marks != (1u << OFI_MARKS) - 1;
+}
+/* There is something to post. */
+void ofi_peer_activate(struct ofi_peer *p);
+/* Posts what waits, or ends it; the peer is active while something can be posted. */
 void ofi_peer_push(struct ofi_peer *p);
 /*
  * Posts an envelope, with contents, as a reliable short message. Return: 0; -EAGAIN: again later;

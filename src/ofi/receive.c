@@ -493,13 +493,25 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 	}
 }
 
-static unsigned empty_items(const struct ripc_message *m)
+/* The empty items at the beginning or the end of a message. */
+static unsigned empty_items(const struct ripc_message *m, bool end)
 {
 	unsigned n = 0;
 
-	while (n < m->nitems && !m->items[m->nitems - 1 - n].iov_len)
+	while (n < m->nitems && !m->items[end ? m->nitems - 1 - n : n].iov_len)
 		n++;
 	return n;
+}
+
+/* The receive that waits for contents, or NULL. */
+static struct ofi_recv *marked(const struct ofi_peer *p, unsigned front, unsigned behind)
+{
+	struct ofi_recv *r;
+
+	DL_FOREACH (p->granted, r)
+		if (OFI_MARK_FRONT(r->mark) == front && OFI_MARK_BEHIND(r->mark) == behind)
+			break;
+	return r;
 }
 
 /* Receives before r have no contents: their sends failed, and ABORT comes behind those of r. */
@@ -516,7 +528,7 @@ static void end_failed(struct ofi_peer *p, const struct ofi_recv *r)
 struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *m)
 {
 	struct ofi_peer *p = m->event ? NULL : ofi_peer_find(ep, m->source);
-	unsigned empty = empty_items(m);
+	unsigned behind = empty_items(m, true);
 	struct ofi_recv *r = NULL;
 	size_t at = 0;
 
@@ -532,11 +544,11 @@ struct ofi_recv *ofi_receive_data(struct ofi_ep *ep, const struct ripc_message *
 			       m->source);
 		return NULL;
 	}
-	if (empty == OFI_ABORT_EMPTY) {
+	if (behind == OFI_ABORT_EMPTY) {
 		aborted(p, m);
 		return NULL;
 	}
-	DL_SEARCH_SCALAR(p->granted, r, mark, empty);
+	r = marked(p, empty_items(m, false), behind);
 	if (!r || bytes_of(m) != r->granted) {
 		ofi_peer_lose(p, FI_EIO, "it sent contents of another length than asked for");
 		return NULL;

@@ -193,7 +193,7 @@ static void contents_done(struct ofi_request *request, int status)
 
 void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_envelope *e)
 {
-	struct iovec iov[OFI_IOV_MAX + OFI_MARKS] = {{0}};
+	struct iovec iov[OFI_IOV_MAX + OFI_MARK_EMPTY_MAX] = {{0}};
 	struct ofi_send *s;
 	unsigned n;
 	int rc;
@@ -212,9 +212,9 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 		ofi_send_end(s, 0);
 		return;
 	}
-	n = ofi_slice(s->iov, s->niov, 0, e->len, iov);
-	for (unsigned i = 0; i < e->mark; i++)
-		iov[n++] = (struct iovec){0};
+	n = OFI_MARK_FRONT(e->mark);
+	n += ofi_slice(s->iov, s->niov, 0, e->len, iov + n);
+	n += OFI_MARK_BEHIND(e->mark);
 	DL_APPEND(s->peer->sending, s);
 	s->life = s->peer->life;
 	s->data_service = data_service;

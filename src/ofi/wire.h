@@ -9,8 +9,8 @@
  *   main -- RTS --------------------------> main    a long message: matched or kept
  *   main <------------------------------ CTS -- data    matched; it may carry a return buffer
  *   main -- contents, at most CTS.len ----> data    in the order in which the CTS were received
- *   main -- ABORT, 3 empty items ---------> data    in place of contents that cannot be sent
- *   main <--------- ABORT, 3 empty items -- main    in place of a CTS: the sender is lost here
+ *   main -- ABORT, 4 empty items ---------> data    in place of contents that cannot be sent
+ *   main <--------- ABORT, 4 empty items -- main    in place of a CTS: the sender is lost here
  *   main -- CREDIT ----------------------> main    messages taken from the peer were matched
  *
  * All but the contents begin with an envelope. EAGER, PART, RTS and CREDIT are reliable short
@@ -19,8 +19,9 @@
  * CTS comes from `data`, because long items for `main` would else land in its return buffers.
  *
  * A send of contents may fail while later ones are under way: its ABORT comes behind these. So each
- * CTS has a mark, the number of empty items that follow the contents. It is 0 if the receiver waits
- * for no other contents of the sender, and else one more than that of the last CTS, modulo 3.
+ * CTS has a mark, the lowest one that no other receive has that waits for contents of the sender.
+ * The contents have mark / 4 empty items in front and mark % 4 behind. A receiver waits for the
+ * contents of at most OFI_MARKS messages of one sender.
  *
  * Credit: a sender has at most OFI_WINDOW_MESSAGES messages (EAGER, RTS), and at most
  * OFI_WINDOW_BYTES of EAGER contents, at a peer that has not matched them. The counts of both sides
@@ -38,12 +39,16 @@
 #include <stdint.h>
 #include <string.h>
 
-#define OFI_WIRE_VERSION    4
+#define OFI_WIRE_VERSION    5
 #define OFI_WINDOW_MESSAGES 65536u
 #define OFI_WINDOW_BYTES    (1u << 20)
 #define OFI_ENVELOPE_MAX    44
-#define OFI_MARKS           3u        /* of contents */
-#define OFI_ABORT_EMPTY     OFI_MARKS /* empty items of an ABORT */
+#define OFI_MARKS           16u /* of contents */
+#define OFI_ABORT_EMPTY     4u  /* empty items behind an ABORT; behind contents there are fewer */
+/* Empty items in front of contents, and behind them. */
+#define OFI_MARK_FRONT(mark)  ((mark) / 4)
+#define OFI_MARK_BEHIND(mark) ((mark) % 4)
+#define OFI_MARK_EMPTY_MAX    6
 
 enum ofi_wire_kind {
 	OFI_EAGER = 1,
