@@ -155,12 +155,14 @@ ssize_t ofi_send_start(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
 /* Posts a queued send. Return: 0: it left the queue; -EAGAIN; other: the peer is lost. */
 int ofi_send_post(struct ofi_send *s);
 /* A peer asks for the contents of an RTS. It may have come from the process before, or ended. */
-void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_envelope *e);
+void ofi_send_cts(struct ofi_peer *p, uint64_t data_service, const struct ofi_envelope *e);
 /*
  * Refuses contents: those of a send, towards the data service of its receiver; those of an RTS,
  * towards the main service of its sender.
  */
-void ofi_abort_post(struct ofi_ep *ep, uint64_t service, uint64_t id);
+void ofi_abort_post(struct ofi_peer *p, uint64_t service, uint64_t id);
+/* Ends the refusals that are under way to a peer: nobody waits for them. */
+void ofi_aborts_cancel(struct ofi_peer *p);
 /* The peer has refused the contents of an RTS. */
 void ofi_send_refused(struct ofi_peer *p, uint64_t id);
 /* Ends a send and frees it; it is in no list. error: 0 or positive. */
@@ -197,6 +199,8 @@ void ofi_recv_free_all(struct ofi_ep *ep);
 int ofi_recv_grant(struct ofi_recv *r);
 /* Takes a receive out of peer->granted. */
 void ofi_recv_ungrant(struct ofi_recv *r);
+/* Withdraws the CTS of a receive that is to end with an error, or refuses the contents. */
+void ofi_recv_refuse(struct ofi_recv *r);
 /* Withdraws the return buffer, if there is one. Return: false: a peer can still write into it. */
 bool ofi_recv_withdraw(struct ofi_recv *r);
 

@@ -103,6 +103,17 @@ int ofi_recv_grant(struct ofi_recv *r)
 	return 0;
 }
 
+void ofi_recv_refuse(struct ofi_recv *r)
+{
+	struct ofi_peer *p = r->peer;
+
+	if (r->long_cts != OFI_CTS_PENDING)
+		return;
+	r->long_cts = OFI_CTS_NONE;
+	if (ofi_request_cancel(r->ep->domain, &r->request))
+		ofi_abort_post(p, p->service, r->send_id);
+}
+
 void ofi_recv_ungrant(struct ofi_recv *r)
 {
 	struct ofi_peer *p = r->peer;

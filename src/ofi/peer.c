@@ -213,11 +213,13 @@ static void end_recvs(struct ofi_peer *p, int error)
 		DL_DELETE(p->to_grant, r);
 		/* The peer may be alive. */
 		if (error)
-			ofi_abort_post(p->ep, p->service, r->send_id);
+			ofi_abort_post(p, p->service, r->send_id);
 		end_recv(r, error);
 	}
 	DL_FOREACH_SAFE (p->granted, r, tmp) {
 		ofi_recv_ungrant(r);
+		if (error)
+			ofi_recv_refuse(r);
 		end_recv(r, error);
 	}
 }
@@ -328,6 +330,7 @@ void ofi_peer_changed(struct ofi_peer *p, const uint8_t instance[OFI_INSTANCE_LE
 			p->service);
 		ofi_peer_end(p, p->lost ? p->lost : FI_EIO);
 		ofi_recv_parts_lost(p);
+		ofi_aborts_cancel(p);
 		memcpy(p->previous, p->instance, OFI_INSTANCE_LEN);
 		p->life++;
 		p->lost = 0;

@@ -57,6 +57,7 @@ struct ofi_peer {
 	struct ofi_send *sending;  /* their contents are under way */
 	struct ofi_recv *to_grant; /* CTS to be posted, in order */
 	struct ofi_recv *granted;  /* contents expected, in order */
+	struct ofi_abort *aborts;  /* under way */
 	struct ofi_parts parts;
 };
 

@@ -144,7 +144,7 @@ static void take_message(struct ofi_recv *r, struct ofi_message *m)
 		count_matched(p, &m->e);
 	if (r->discard && (p->lost || is_old || m->e.kind == OFI_EAGER)) {
 		if (m->e.kind == OFI_RTS)
-			ofi_abort_post(p->ep, p->service, m->e.id);
+			ofi_abort_post(p, p->service, m->e.id);
 		ofi_recv_end(r, 0);
 	} else if (is_old && m->e.kind != OFI_EAGER) {
 		ofi_recv_end(r, FI_EIO);
@@ -372,6 +372,8 @@ static inline void arrive(struct ofi_ep *ep, struct ofi_peer *p, const struct ri
 	eager_contents(m, head, NULL, kept->contents, len);
 	if (len < contents)
 		begin_parts(p, NULL, kept, len, contents);
+	else if (e->kind == OFI_RTS)
+		ofi_peer_watch(p);
 	ofi_matching_keep(in, &kept->arrived);
 }
 
@@ -436,6 +438,7 @@ static void watch_event(struct ofi_ep *ep, const struct ripc_message *m)
 		ofi_peer_watch(p);
 		return;
 	}
+	ofi_aborts_cancel(p);
 	ofi_peer_lose(p, FI_EIO, m->nitems ? m->items[0].iov_base : "its endpoint was closed");
 }
 
@@ -460,16 +463,15 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 	len = bytes_of(m) - head;
 	if (e.kind == OFI_EAGER && !(e.flags & OFI_F_LEN))
 		e.len = len;
-	/* Only messages to be received make a peer. */
+	/* Only messages to be received, and those that are to be refused, make a peer. */
 	if (e.kind == OFI_EAGER || e.kind == OFI_RTS)
 		p = ofi_peer_get(ep, m->source);
+	else if (e.kind == OFI_CTS)
+		p = ofi_peer_get(ep, e.tag);
 	else
-		p = ofi_peer_find(ep, e.kind == OFI_CTS ? e.tag : m->source);
-	if (!p) {
-		if (e.kind == OFI_CTS)
-			ofi_send_cts(ep, m->source, &e);
+		p = ofi_peer_find(ep, m->source);
+	if (!p)
 		return;
-	}
 	if (memcmp(p->instance, m->instance, OFI_INSTANCE_LEN) != 0)
 		ofi_peer_changed(p, m->instance);
 	if (e.flags & OFI_F_CREDIT)
@@ -483,7 +485,7 @@ void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m)
 		part(p, m, head, len);
 		break;
 	case OFI_CTS:
-		ofi_send_cts(ep, m->source, &e);
+		ofi_send_cts(p, m->source, &e);
 		break;
 	case OFI_ABORT:
 		ofi_send_refused(p, e.id);

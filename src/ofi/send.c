@@ -139,30 +139,50 @@ int ofi_send_post(struct ofi_send *s)
 
 /* ---- contents ---- */
 
-struct abort_request {
+struct ofi_abort {
 	struct ofi_request request;
+	struct ofi_abort *prev, *next;
+	struct ofi_peer *peer;
 	uint8_t bytes[OFI_ENVELOPE_MAX];
 };
 
 static void abort_done(struct ofi_request *request, int status)
 {
-	free(container_of(request, struct abort_request, request));
+	struct ofi_abort *a = container_of(request, struct ofi_abort, request);
+
+	DL_DELETE(a->peer->aborts, a);
+	free(a);
 }
 
-void ofi_abort_post(struct ofi_ep *ep, uint64_t service, uint64_t id)
+void ofi_abort_post(struct ofi_peer *p, uint64_t service, uint64_t id)
 {
 	const struct ofi_envelope e = {.kind = OFI_ABORT, .flags = OFI_F_ID, .id = id};
-	struct abort_request *r = calloc(1, sizeof(*r));
+	struct ofi_abort *a = calloc(1, sizeof(*a));
 	struct iovec items[1 + OFI_ABORT_EMPTY] = {{0}};
 
-	if (!r)
+	if (!a)
 		return;
-	items[0] = (struct iovec){r->bytes, ofi_envelope_put(r->bytes, &e)};
-	r->request.done = abort_done;
-	r->request.count = &ep->requests;
-	if (ofi_request_start(ep->domain, &r->request, ep->main, service, items,
-			      1 + OFI_ABORT_EMPTY, NULL))
-		free(r);
+	items[0] = (struct iovec){a->bytes, ofi_envelope_put(a->bytes, &e)};
+	a->peer = p;
+	a->request.done = abort_done;
+	a->request.count = &p->ep->requests;
+	if (ofi_request_start(p->ep->domain, &a->request, p->ep->main, service, items,
+			      1 + OFI_ABORT_EMPTY, NULL)) {
+		free(a);
+		return;
+	}
+	DL_APPEND(p->aborts, a);
+	/* libripc keeps messages to a service that nobody holds. */
+	ofi_peer_watch(p);
+}
+
+void ofi_aborts_cancel(struct ofi_peer *p)
+{
+	while (p->aborts) {
+		struct ofi_request *r = &p->aborts->request;
+
+		abort_done(r, ofi_request_cancel(p->ep->domain, r));
+	}
 }
 
 static void contents_done(struct ofi_request *request, int status)
@@ -186,25 +206,26 @@ static void contents_done(struct ofi_request *request, int status)
 			ofi_peer_push(p);
 			return;
 		}
-		ofi_abort_post(s->ep, s->data_service, s->id);
+		ofi_abort_post(p, s->data_service, s->id);
 	}
 	ofi_send_end(s, -status);
 }
 
-void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_envelope *e)
+void ofi_send_cts(struct ofi_peer *p, uint64_t data_service, const struct ofi_envelope *e)
 {
+	struct ofi_ep *ep = p->ep;
 	struct iovec iov[OFI_IOV_MAX + OFI_MARK_EMPTY_MAX] = {{0}};
 	struct ofi_send *s;
 	unsigned n;
 	int rc;
 
 	HASH_FIND(hh, ep->sends, &e->id, sizeof(e->id), s);
-	if (!s || s->peer->service != e->tag || e->len > s->len) {
+	if (!s || s->peer != p || e->len > s->len) {
 		FI_WARN(&ofi_provider, FI_LOG_EP_DATA,
 			"service %" PRIu64 " asks for a message that is not offered to it\n",
 			data_service);
 		if (e->len)
-			ofi_abort_post(ep, data_service, e->id);
+			ofi_abort_post(p, data_service, e->id);
 		return;
 	}
 	HASH_DEL(ep->sends, s);
@@ -215,8 +236,8 @@ void ofi_send_cts(struct ofi_ep *ep, uint64_t data_service, const struct ofi_env
 	n = OFI_MARK_FRONT(e->mark);
 	n += ofi_slice(s->iov, s->niov, 0, e->len, iov + n);
 	n += OFI_MARK_BEHIND(e->mark);
-	DL_APPEND(s->peer->sending, s);
-	s->life = s->peer->life;
+	DL_APPEND(p->sending, s);
+	s->life = p->life;
 	s->data_service = data_service;
 	s->request.done = contents_done;
 	s->request.count = &ep->requests;

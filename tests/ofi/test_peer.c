@@ -5,6 +5,7 @@
  */
 #include "side.h"
 
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,7 +14,9 @@
 #include <unistd.h>
 
 #define LEN      200000
-#define MESSAGES 70000 /* more than a sender has credit for */
+#define MESSAGES 70000        /* more than a sender has credit for */
+#define MANY     3000         /* long messages */
+#define BOUND    (100 * 1024) /* of the heap that they leave */
 
 static char out[LEN], in[LEN];
 static struct side a;
@@ -56,6 +59,10 @@ static void serve(int from, int to)
 		switch (next_command(from)) {
 		case 's':
 			fi_tsend(s.ep, out, LEN, NULL, to_a, 1, "s");
+			break;
+		case 'm':
+			for (unsigned i = 0; i < MANY; i++)
+				fi_tsend(s.ep, out, LEN, NULL, to_a, 1 + (i == MANY - 1), "m");
 			break;
 		case 'r':
 			fi_trecv(s.ep, in, LEN, NULL, to_a, 2, 0, "r");
@@ -107,11 +114,24 @@ static void begin(void)
 	ck_assert_int_eq(write(to_child, address, len), len);
 }
 
+static void begin_with_long_searches(void)
+{
+	setenv("RIPC_RESOLVE_TIMEOUT_MS", "600000", 1);
+	begin();
+}
+
+static void kill_b(void)
+{
+	ck_assert_int_eq(kill(b, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(b, NULL, 0), b);
+	b = 0;
+}
+
 static void end(void)
 {
 	side_close(&a);
-	kill(b, SIGKILL);
-	ck_assert_int_eq(waitpid(b, NULL, 0), b);
+	if (b)
+		kill_b();
 	close(to_child);
 	close(from_child);
 }
@@ -160,6 +180,23 @@ static void lose_b(void)
 	ck_assert_int_eq(kill(b, SIGCONT), 0);
 }
 
+/* The same, and b has no long message of this process that would show it the loss. */
+static void lose_b_by_short_messages(void)
+{
+	stop_b();
+	/* They are complete at once; the window of reliable ones is full later. */
+	for (unsigned i = 0; i < 2000; i++)
+		ck_assert_int_eq(fi_tsend(a.ep, out, 1000, NULL, to_b, 9, out), 0);
+	for (bool error = false; !error;) {
+		struct fi_cq_tagged_entry e;
+		struct fi_cq_err_entry err = {0};
+		ssize_t n = fi_cq_read(a.cq, &e, 1);
+
+		error = n == -FI_EAVAIL && fi_cq_readerr(a.cq, &err, 0) == 1;
+	}
+	ck_assert_int_eq(kill(b, SIGCONT), 0);
+}
+
 /* Whether a message with this tag is here. */
 static bool has_arrived(uint64_t tag)
 {
@@ -174,11 +211,17 @@ static bool has_arrived(uint64_t tag)
 	return false;
 }
 
-/* A message to b that nobody receives: it has arrived there. */
-static void send_to_b(uint64_t tag)
+/* b is found. */
+static void reach_b(void)
 {
 	ck_assert_int_eq(fi_tsend(a.ep, out, 1, NULL, to_b, UINT64_MAX, NULL), 0);
 	side_wait(&a, NULL);
+}
+
+/* A message to b that nobody receives: it has arrived there. */
+static void send_to_b(uint64_t tag)
+{
+	reach_b();
 	ck_assert_int_eq(fi_tsend(a.ep, out, LEN, NULL, to_b, tag, out), 0);
 	await_b();
 }
@@ -213,18 +256,7 @@ START_TEST(send_of_the_peer__ends_without_own_long_sends)
 	command_b('s');
 	AWAIT(has_arrived(1));
 	await_b();
-	stop_b();
-	/* Short messages are complete at once; the window of reliable ones is full later. */
-	for (unsigned i = 0; i < 2000; i++)
-		ck_assert_int_eq(fi_tsend(a.ep, out, 1000, NULL, to_b, 9, out), 0);
-	for (bool error = false; !error;) {
-		struct fi_cq_tagged_entry e;
-		struct fi_cq_err_entry err = {0};
-		ssize_t n = fi_cq_read(a.cq, &e, 1);
-
-		error = n == -FI_EAVAIL && fi_cq_readerr(a.cq, &err, 0) == 1;
-	}
-	ck_assert_int_eq(kill(b, SIGCONT), 0);
+	lose_b_by_short_messages();
 	ck_assert_int_eq(answer(), 's');
 	ck_assert_int_eq(answer(), 'E');
 }
@@ -247,14 +279,19 @@ END_TEST
  */
 START_TEST(messages_after_the_loss)
 {
+	struct fi_cq_err_entry err;
 	unsigned n = 0;
 
-	send_to_b(9);
-	lose_b();
+	reach_b();
+	await_b();
+	lose_b_by_short_messages();
 	await_b();
 	command_b('s');
 	ck_assert_int_eq(fi_trecv(a.ep, in, LEN, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
-	ck_assert_ptr_eq(side_wait_error(&a, NULL).op_context, in);
+	do
+		err = side_wait_error(&a, NULL);
+	while (err.op_context == out);
+	ck_assert_ptr_eq(err.op_context, in);
 	ck_assert_int_eq(answer(), 's');
 	ck_assert_int_eq(answer(), 'E');
 	command_b('f');
@@ -263,6 +300,34 @@ START_TEST(messages_after_the_loss)
 		ck_assert_ptr_eq(side_wait(&a, NULL).op_context, in);
 		n++;
 	}
+}
+END_TEST
+
+/* Its message is here, and is received later: no search for its service is needed. */
+START_TEST(receive_from_a_dead_peer__ends)
+{
+	command_b('s');
+	AWAIT(has_arrived(1));
+	kill_b();
+	ck_assert_int_eq(fi_trecv(a.ep, in, LEN, NULL, FI_ADDR_UNSPEC, 1, 0, in), 0);
+	ck_assert_ptr_eq(side_wait_error(&a, NULL).op_context, in);
+}
+END_TEST
+
+/* Requests for contents, and refusals, do not wait for the next holder of its services. */
+START_TEST(receives_from_a_dead_peer__leave_nothing)
+{
+	size_t before;
+
+	command_b('m');
+	AWAIT(has_arrived(2));
+	before = mallinfo2().uordblks;
+	kill_b();
+	for (unsigned i = 0; i < MANY; i++)
+		ck_assert_int_eq(fi_trecv(a.ep, in, LEN, NULL, FI_ADDR_UNSPEC, 1, 3, in), 0);
+	for (unsigned i = 0; i < MANY; i++)
+		ck_assert_ptr_eq(side_wait_error(&a, NULL).op_context, in);
+	AWAIT((side_progress(&a), mallinfo2().uordblks < before + BOUND));
 }
 END_TEST
 
@@ -315,8 +380,13 @@ int main(void)
 	tcase_add_test(tc, send_of_the_peer__ends_without_own_long_sends);
 	tcase_add_test(tc, receive_of_the_peer__ends);
 	tcase_add_test(tc, messages_after_the_loss);
+	tcase_add_test(tc, receives_from_a_dead_peer__leave_nothing);
 	tcase_add_test(tc, close__while_the_peer_is_stopped);
 	tcase_add_test(tc, close__in_a_child);
+	suite_add_tcase(s, tc);
+	tc = tcase_create("search");
+	tcase_add_checked_fixture(tc, begin_with_long_searches, end);
+	tcase_add_test(tc, receive_from_a_dead_peer__ends);
 	suite_add_tcase(s, tc);
 	return test_main("ofi/peer", s);
 }
