@@ -9,6 +9,12 @@
 
 #include <stdlib.h>
 
+/*
+ * A peer that runs answers in this time. Without its answer libripc closes the lane, which other
+ * endpoints use as well.
+ */
+#define CANCEL_MS 100
+
 /* ---- requests ---- */
 
 int ofi_request_start(struct ofi_domain *d, struct ofi_request *r, struct ripc_service *from,
@@ -39,7 +45,7 @@ static void request_ended(struct ofi_domain *d, struct ofi_request *r)
 int ofi_request_cancel(struct ofi_domain *d, struct ofi_request *r)
 {
 	request_ended(d, r);
-	return ripc_request_cancel(&r->handle, 0);
+	return ripc_request_cancel(&r->handle, CANCEL_MS);
 }
 
 void ofi_requests_reap(struct ofi_domain *d)

@@ -61,7 +61,10 @@ int ofi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_e
 int ofi_request_start(struct ofi_domain *d, struct ofi_request *r, struct ripc_service *from,
 		      uint64_t dest, const struct iovec *items, unsigned nitems,
 		      const struct iovec *return_buffer);
-/* Ends a request at once, without a call of done(). Lock held. Return: 0: it was delivered. */
+/*
+ * Ends a request without a call of done(); waits up to 100 ms if a peer that does not answer may
+ * read its memory. Lock held. Return: 0: it was delivered.
+ */
 int ofi_request_cancel(struct ofi_domain *d, struct ofi_request *r);
 /* Calls done() of the requests that are done. Lock held. */
 void ofi_requests_reap(struct ofi_domain *d);

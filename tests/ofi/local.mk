@@ -11,7 +11,7 @@ OFI_CPPFLAGS = $(AM_CPPFLAGS) $(LIBFABRIC_CFLAGS)
 OFI_LDADD = libtests.la $(CHECK_LIBS) $(LIBFABRIC_LIBS)
 ofi_tests += tests/ofi/test_info tests/ofi/test_endpoint tests/ofi/test_flow tests/ofi/test_parts \
 	tests/ofi/test_peer tests/ofi/test_queues tests/ofi/test_random tests/ofi/test_random_ends \
-	tests/ofi/test_restart
+	tests/ofi/test_restart tests/ofi/test_send
 check_PROGRAMS += $(ofi_tests)
 tests_ofi_test_info_SOURCES = tests/ofi/test_info.c tests/ofi/side.c tests/ofi/side.h
 tests_ofi_test_info_CPPFLAGS = $(OFI_CPPFLAGS)
@@ -41,4 +41,7 @@ tests_ofi_test_random_ends_LDADD = $(OFI_LDADD)
 tests_ofi_test_restart_SOURCES = tests/ofi/test_restart.c tests/ofi/side.c tests/ofi/side.h
 tests_ofi_test_restart_CPPFLAGS = $(OFI_CPPFLAGS)
 tests_ofi_test_restart_LDADD = $(OFI_LDADD)
+tests_ofi_test_send_SOURCES = tests/ofi/test_send.c tests/ofi/side.c tests/ofi/side.h
+tests_ofi_test_send_CPPFLAGS = $(OFI_CPPFLAGS)
+tests_ofi_test_send_LDADD = $(OFI_LDADD) libripc.la
 endif
