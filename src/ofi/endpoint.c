@@ -46,7 +46,8 @@ void ofi_ep_progress(struct ofi_ep *ep)
 		if (r)
 			ofi_recv_end(r, 0);
 	}
-	ofi_recv_complete_withdrawn(ep);
+	if (ep->withdrawn)
+		ofi_recv_complete_withdrawn(ep);
 	if (ep->domain->requests || ep->domain->drain)
 		ofi_requests_reap(ep->domain);
 	DL_FOREACH_SAFE (ep->active, p, tmp)

@@ -112,8 +112,6 @@ struct ofi_recv {
 
 int ofi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
 		      void *context);
-/* Receives messages and posts what waits. */
-void ofi_ep_progress(struct ofi_ep *ep);
 
 /* msg.c */
 extern struct fi_ops_msg ofi_msg_ops;
@@ -203,12 +201,5 @@ void ofi_recv_ungrant(struct ofi_recv *r);
 void ofi_recv_refuse(struct ofi_recv *r);
 /* Withdraws the return buffer, if there is one. Return: false: a peer can still write into it. */
 bool ofi_recv_withdraw(struct ofi_recv *r);
-
-/* receive_memory.c */
-/* A receive with these buffers, in no list, to be matched or freed. NULL: out of memory. */
-struct ofi_recv *ofi_recv_new(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
-			      void *context, uint64_t cq_flags, bool notify);
-void ofi_recv_free(struct ofi_recv *r);
-void ofi_recv_free_spare(struct ofi_ep *ep);
 
 #endif

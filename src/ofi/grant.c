@@ -11,6 +11,7 @@
  */
 #include "ofi/peer.h"
 #include "ofi/provider.h"
+#include "ofi/receive_memory.h"
 
 #include <utlist.h>
 

@@ -10,7 +10,7 @@ libripc_fi_la_SOURCES = src/ofi/address.c src/ofi/address.h src/ofi/av.c src/ofi
 	src/ofi/endpoint.h src/ofi/eq.c src/ofi/fabric.c src/ofi/fabric.h \
 	src/ofi/grant.c src/ofi/info.c src/ofi/info.h src/ofi/matching.c \
 	src/ofi/matching.h src/ofi/msg.c src/ofi/peer.c src/ofi/peer.h src/ofi/provider.c \
-	src/ofi/provider.h src/ofi/receive.c src/ofi/receive_memory.c \
+	src/ofi/provider.h src/ofi/receive.c src/ofi/receive_memory.h \
 	src/ofi/send.c src/ofi/wait.c src/ofi/wait.h src/ofi/wire.h
 libripc_fi_la_CFLAGS = $(AM_CFLAGS) -fvisibility=hidden $(LIBFABRIC_CFLAGS)
 libripc_fi_la_LIBADD = libripc.la $(LIBFABRIC_LIBS)

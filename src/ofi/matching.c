@@ -1,48 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include "ofi/matching.h"
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <utlist.h>
-
-static bool fits(uint64_t want_source, uint64_t want_tag, uint64_t ignore,
-		 const struct ofi_arrived *a)
-{
-	return (!want_source || want_source == a->source) && !((want_tag ^ a->tag) & ~ignore);
-}
-
 struct ofi_arrived *ofi_matching_peek(const struct ofi_matching *m, uint64_t source, uint64_t tag,
 				      uint64_t ignore)
 {
 	struct ofi_arrived *a;
 
 	DL_FOREACH (m->arrived, a)
-		if (fits(source, tag, ignore, a))
+		if (ofi_matching_fits(source, tag, ignore, a))
 			return a;
-	return NULL;
-}
-
-struct ofi_arrived *ofi_matching_post(struct ofi_matching *m, struct ofi_posted *p)
-{
-	struct ofi_arrived *a = ofi_matching_peek(m, p->source, p->tag, p->ignore);
-
-	if (a)
-		DL_DELETE(m->arrived, a);
-	else
-		DL_APPEND(m->posted, p);
-	return a;
-}
-
-struct ofi_posted *ofi_matching_find(struct ofi_matching *m, const struct ofi_arrived *a)
-{
-	struct ofi_posted *p;
-
-	DL_FOREACH (m->posted, p) {
-		if (fits(p->source, p->tag, p->ignore, a)) {
-			DL_DELETE(m->posted, p);
-			return p;
-		}
-	}
 	return NULL;
 }
 

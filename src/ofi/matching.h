@@ -13,7 +13,10 @@
 #ifndef OFI_MATCHING_H
 #define OFI_MATCHING_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <utlist.h>
 
 /* A posted receive. */
 struct ofi_posted {
@@ -39,15 +42,44 @@ struct ofi_matching {
 	struct ofi_arrived *claimed;
 };
 
-/* Posts p, or returns the message that it takes. */
-struct ofi_arrived *ofi_matching_post(struct ofi_matching *m, struct ofi_posted *p);
-/* Removes and returns the receive that takes a, or NULL: the caller may keep a. */
-struct ofi_posted *ofi_matching_find(struct ofi_matching *m, const struct ofi_arrived *a);
-/* Queues a message for which ofi_matching_find() returned NULL. */
-void ofi_matching_keep(struct ofi_matching *m, struct ofi_arrived *a);
+static inline bool ofi_matching_fits(uint64_t want_source, uint64_t want_tag, uint64_t ignore,
+				     const struct ofi_arrived *a)
+{
+	return (!want_source || want_source == a->source) && !((want_tag ^ a->tag) & ~ignore);
+}
+
 /* The message that a receive with these values would take, or NULL. It stays queued. */
 struct ofi_arrived *ofi_matching_peek(const struct ofi_matching *m, uint64_t source, uint64_t tag,
 				      uint64_t ignore);
+/* Posts p, or returns the message that it takes. */
+static inline struct ofi_arrived *ofi_matching_post(struct ofi_matching *m, struct ofi_posted *p)
+{
+	struct ofi_arrived *a = NULL;
+
+	if (m->arrived)
+		a = ofi_matching_peek(m, p->source, p->tag, p->ignore);
+	if (a)
+		DL_DELETE(m->arrived, a);
+	else
+		DL_APPEND(m->posted, p);
+	return a;
+}
+/* Removes and returns the receive that takes a, or NULL: the caller may keep a. */
+static inline struct ofi_posted *ofi_matching_find(struct ofi_matching *m,
+						   const struct ofi_arrived *a)
+{
+	struct ofi_posted *p;
+
+	DL_FOREACH (m->posted, p) {
+		if (ofi_matching_fits(p->source, p->tag, p->ignore, a)) {
+			DL_DELETE(m->posted, p);
+			return p;
+		}
+	}
+	return NULL;
+}
+/* Queues a message for which ofi_matching_find() returned NULL. */
+void ofi_matching_keep(struct ofi_matching *m, struct ofi_arrived *a);
 /* Removes an ARRIVED message. */
 void ofi_matching_remove(struct ofi_matching *m, struct ofi_arrived *a);
 /* Sets an ARRIVED message aside for the context. */

@@ -295,14 +295,6 @@ void ofi_peer_credit(struct ofi_peer *p, const struct ofi_envelope *e)
 		p->credit_bytes = bytes;
 }
 
-void ofi_peer_matched(struct ofi_peer *p, size_t bytes)
-{
-	p->matched_messages++;
-	p->matched_bytes += (uint32_t)bytes;
-	if (ofi_peer_credit_due(p, 4))
-		ofi_peer_activate(p);
-}
-
 /* ---- loss ---- */
 
 void ofi_peer_watch(struct ofi_peer *p)

@@ -150,7 +150,13 @@ bool ofi_peer_lower_eager(struct ofi_peer *p, size_t len);
 /* The credit in an envelope of the peer, which has it. */
 void ofi_peer_credit(struct ofi_peer *p, const struct ofi_envelope *e);
 /* A message of the peer was matched; bytes: of EAGER contents. */
-void ofi_peer_matched(struct ofi_peer *p, size_t bytes);
+static inline void ofi_peer_matched(struct ofi_peer *p, size_t bytes)
+{
+	p->matched_messages++;
+	p->matched_bytes += (uint32_t)bytes;
+	if (ofi_peer_credit_due(p, 4))
+		ofi_peer_activate(p);
+}
 /*
  * Whether the peer was started again and its new process holds the service. The end of a former
  * process, and the loss of messages to it, may be reported later.

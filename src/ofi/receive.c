@@ -2,6 +2,7 @@
 /* Receiving: posted receives, arrived messages and the contents. */
 #include "ofi/peer.h"
 #include "ofi/provider.h"
+#include "ofi/receive_memory.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,7 +27,7 @@ static struct ofi_matching *space(struct ofi_ep *ep, uint64_t cq_flags)
 /* ---- completions ---- */
 
 /* Writes the completion that was reserved, and counts it. */
-static void complete(struct ofi_recv *r, int error)
+static inline void complete(struct ofi_recv *r, int error)
 {
 	size_t over = !error && !r->discard && r->len > r->room ? r->len - r->room : 0;
 
@@ -52,7 +53,7 @@ static void complete(struct ofi_recv *r, int error)
 }
 
 /* Completes a receive. libripc may still read its CTS. */
-static void finish(struct ofi_recv *r, int error)
+static inline void finish(struct ofi_recv *r, int error)
 {
 	complete(r, error);
 	if (r->long_cts == OFI_CTS_NONE)
@@ -64,12 +65,12 @@ static void finish(struct ofi_recv *r, int error)
 void ofi_recv_end(struct ofi_recv *r, int error)
 {
 	r->ended = true;
-	if (ofi_recv_withdraw(r)) {
-		finish(r, error);
+	if (r->direct && !ofi_recv_withdraw(r)) {
+		r->error = error;
+		DL_APPEND(r->ep->withdrawn, r);
 		return;
 	}
-	r->error = error;
-	DL_APPEND(r->ep->withdrawn, r);
+	finish(r, error);
 }
 
 void ofi_recv_complete_withdrawn(struct ofi_ep *ep)

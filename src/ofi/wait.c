@@ -147,12 +147,6 @@ void ofi_sources_unbind(struct ofi_sources *s, struct ofi_ep *ep)
 	}
 }
 
-void ofi_sources_progress(struct ofi_sources *s)
-{
-	for (unsigned i = 0; i < s->neps; i++)
-		ofi_ep_progress(s->eps[i]);
-}
-
 void ofi_sources_wake(struct ofi_sources *s)
 {
 	s->signaled = !eventfd_write(s->event_fd, 1);

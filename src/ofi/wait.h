@@ -12,6 +12,8 @@
 #include <rdma/fi_eq.h>
 
 struct ofi_ep;
+/* Receives messages and posts what waits. Lock of the domain held. */
+void ofi_ep_progress(struct ofi_ep *ep);
 
 /* First member of a queue or counter. */
 struct ofi_sources {
@@ -40,7 +42,11 @@ int ofi_sources_init(struct ofi_sources *s, struct ofi_domain *d, enum fi_wait_o
 int ofi_sources_add(struct ofi_sources *s, struct ofi_ep *ep);
 /* Ends the bindings of an endpoint, if there is one. */
 void ofi_sources_unbind(struct ofi_sources *s, struct ofi_ep *ep);
-void ofi_sources_progress(struct ofi_sources *s);
+static inline void ofi_sources_progress(struct ofi_sources *s)
+{
+	for (unsigned i = 0; i < s->neps; i++)
+		ofi_ep_progress(s->eps[i]);
+}
 void ofi_sources_wake(struct ofi_sources *s);
 static inline void ofi_sources_signal(struct ofi_sources *s)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* The memory of receives: an endpoint keeps that of ended ones for the next ones. */
+/* The memory of receives: an endpoint keeps that of ended ones for the next ones. Lock held. */
+#ifndef OFI_RECEIVE_MEMORY_H
+#define OFI_RECEIVE_MEMORY_H
+
 #include "ofi/endpoint.h"
 
 #include <stdlib.h>
@@ -7,8 +10,9 @@
 /* Ended receives whose memory an endpoint keeps for the next ones. */
 #define SPARE_RECVS_MAX 1024
 
-struct ofi_recv *ofi_recv_new(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
-			      void *context, uint64_t cq_flags, bool notify)
+/* A receive with these buffers, in no list, to be matched or freed. NULL: out of memory. */
+static inline struct ofi_recv *ofi_recv_new(struct ofi_ep *ep, const struct iovec *iov, size_t niov,
+					    void *context, uint64_t cq_flags, bool notify)
 {
 	struct ofi_recv *r = ep->spare_recvs;
 
@@ -42,7 +46,7 @@ struct ofi_recv *ofi_recv_new(struct ofi_ep *ep, const struct iovec *iov, size_t
 	return r;
 }
 
-void ofi_recv_free(struct ofi_recv *r)
+static inline void ofi_recv_free(struct ofi_recv *r)
 {
 	struct ofi_ep *ep = r->ep;
 
@@ -55,7 +59,7 @@ void ofi_recv_free(struct ofi_recv *r)
 	ep->nspare_recvs++;
 }
 
-void ofi_recv_free_spare(struct ofi_ep *ep)
+static inline void ofi_recv_free_spare(struct ofi_ep *ep)
 {
 	struct ofi_recv *r;
 
@@ -66,3 +70,5 @@ void ofi_recv_free_spare(struct ofi_ep *ep)
 	}
 	ep->nspare_recvs = 0;
 }
+
+#endif
