@@ -292,6 +292,18 @@ void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int time
 	end_polling(ctx, !had_event);
 }
 
+void ripc__poll_request_once(struct ripc *ctx)
+{
+	struct ripc__progress_state now = ripc__progress_state(&ctx->progress);
+	bool had_event = false;
+
+	if (!now.app_active || !may_poll(ctx, now))
+		return;
+	poll_recent(ctx, NULL, &had_event);
+	if (had_event)
+		count_event(ctx);
+}
+
 /* Gives the application the next message of the queue that it may have; NULL: none. */
 static struct ripc__message *take_queued(struct ripc_service *s)
 {
