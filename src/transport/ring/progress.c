@@ -174,21 +174,26 @@ static inline bool has_other_work(const struct ripc__ep *ep)
 	return ep->ring.work || ep->established || ep->lost || ep->ring.status;
 }
 
-/*
- * Whether poll_one() has received a message since the last call or pass, and at least so many slots
- * since something was sent: a stream of messages in one direction.
- */
-static inline bool streams(struct ripc__ring *ring, uint32_t slots)
+/* Whether poll_one() has received a message since the last call or pass. */
+static inline bool poll_one_received(struct ripc__ring *ring)
 {
-	uint32_t rx = (uint32_t)ring->rx, tx = (uint32_t)ring->tx;
-	bool arrived = rx != ring->rx_seen;
+	uint32_t rx = (uint32_t)ring->rx;
+	bool received = rx != ring->rx_seen;
 
 	ring->rx_seen = rx;
+	return received;
+}
+
+/* The same, and at least STREAM_SLOTS since something was sent: messages in one direction. */
+static inline bool streams(struct ripc__ring *ring)
+{
+	uint32_t rx = (uint32_t)ring->rx, tx = (uint32_t)ring->tx;
+
 	if (tx != ring->tx_mark) {
 		ring->tx_mark = tx;
 		ring->rx_mark = rx;
 	}
-	return arrived && rx - ring->rx_mark >= slots;
+	return poll_one_received(ring) && rx - ring->rx_mark >= STREAM_SLOTS;
 }
 
 /* Polls an open endpoint in a pass. Return: events, at most max. */
@@ -202,8 +207,8 @@ static unsigned pass_ep(struct ripc__ep *ep, struct ripc__event *events, unsigne
 			try_make_idle(ep);
 		return 0;
 	}
-	/* The receiver of a stream takes the next message with poll_one(), which costs less. */
-	if (streams(&ep->ring, 1) && !other) {
+	/* The receiver takes the next message with poll_one(), which costs less. */
+	if (poll_one_received(&ep->ring) && !other) {
 		*more = true;
 		return 0;
 	}
@@ -325,7 +330,7 @@ bool ripc__ring_poll_one(struct ripc__transport *t, void *buf, size_t cap, struc
 	if (!got) {
 		if (poll_next(t, buf, ev))
 			return true;
-		if (streams(&ep->ring, STREAM_SLOTS))
+		if (streams(&ep->ring))
 			fall_behind();
 		return false;
 	}

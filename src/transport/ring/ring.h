@@ -111,7 +111,7 @@ struct ripc__ring {
 	uint32_t rx_bulk_mark; /* low bits of rx at the last ripc__ring_send_bulk() */
 	/*
 	 * For the user of the engine: low bits of rx at the last pass or empty poll, and of rx and
-	 * tx at the first one after the last send.
+	 * tx at the first empty poll after the last send.
 	 */
 	uint32_t rx_seen, rx_mark, tx_mark;
 

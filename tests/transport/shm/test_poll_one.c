@@ -178,8 +178,8 @@ static unsigned messages_of_pass(void)
 	return n;
 }
 
-/* A pass leaves the messages of a stream to poll_one(), but not twice in a row. */
-START_TEST(poll_one__pass_within_a_stream)
+/* A pass leaves messages to a receiver that takes them by poll_one(), but not twice in a row. */
+START_TEST(poll_one__pass_between_polls)
 {
 	struct iovec item = {"echo", 4};
 
@@ -192,11 +192,12 @@ START_TEST(poll_one__pass_within_a_stream)
 	ck_assert_uint_eq(messages_of_pass(), 0);
 	ck_assert_int_eq(OPS->arm(tr_of(w.b)), 1);
 	ck_assert_uint_eq(messages_of_pass(), 7);
-	/* A receiver that sends, too, gets several at once. */
+	/* The same for a receiver that sends, too. */
 	for (uint8_t k = 0; k < 9; k++)
 		post(2, k);
 	poll_one_brings(2, 0);
 	ck_assert_int_eq(OPS->post(to[2], NULL, 0, &item, 1, false), 0);
+	ck_assert_uint_eq(messages_of_pass(), 0);
 	ck_assert_uint_eq(messages_of_pass(), 8);
 	part(&w);
 }
@@ -252,7 +253,7 @@ int main(void)
 	tcase_add_test(c, poll_one__read_before_message);
 	tcase_add_test(c, poll_one__alternating_peers);
 	tcase_add_test(c, poll_one__after_sleep);
-	tcase_add_test(c, poll_one__pass_within_a_stream);
+	tcase_add_test(c, poll_one__pass_between_polls);
 	tcase_add_test(c, poll_one__closed_neighbour);
 	tcase_add_test(c, poll_one__last_peer_closed);
 	suite_add_tcase(s, c);
