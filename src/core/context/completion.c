@@ -90,6 +90,9 @@ int RIPC__NO_ANALYSIS ripc_completion_next(struct ripc *ctx, struct ripc_complet
 	}
 	ripc__completion_remove(ctx, c);
 	ripc__unlock(ctx);
-	ripc__store_output(completion, &result, sizeof(result));
+	if (RIPC__LIKELY(completion->size == sizeof(result)))
+		*completion = result;
+	else
+		ripc__store_output(completion, &result, sizeof(result));
 	return 0;
 }

@@ -354,7 +354,7 @@ int ripc__context(struct ripc **ctx)
 
 int RIPC__NO_ANALYSIS ripc__context_enter(struct ripc **ctx)
 {
-	int rc = ripc__context(ctx);
+	int rc = RIPC__LIKELY(*ctx != NULL) ? ripc__check_owner(*ctx) : ripc__context(ctx);
 
 	if (rc)
 		return rc;
