@@ -83,8 +83,16 @@ void ripc__calls_free_ended(struct ripc *ctx);
 
 /* ---- callee (callee.c) ---- */
 
-/* A request with time left arrived, and the application receives it at once. */
-void ripc__request_delivered(struct ripc__message *m);
+/* A request arrived. role: TAKEN: it has time left, and the application receives it; or QUEUED. */
+static inline void ripc__request_add(struct ripc__message *m, enum ripc__call_role role)
+{
+	ripc__message_set_role(m, role);
+	m->pub.call = m->call;
+	m->call_deadline_ns =
+		m->call_word == UINT32_MAX ? RIPC__NEVER : m->ctx->now_ns + m->call_word * RIPC__MS;
+	ripc__list_add(&m->call_peer->lists->served, &m->served);
+}
+
 /* The application receives m. Return: whether it may have it; if not, m was released. */
 bool ripc__request_taken(struct ripc__message *m);
 /* A request is released without an answer: its caller is notified. */

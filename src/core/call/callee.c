@@ -112,20 +112,6 @@ static void drop_unseen(struct ripc__message *m, enum ripc__call_state state)
 	ripc__message_release(m);
 }
 
-static void request_add(struct ripc__message *m, enum ripc__call_role role)
-{
-	ripc__message_set_role(m, role);
-	m->pub.call = m->call;
-	m->call_deadline_ns =
-		m->call_word == UINT32_MAX ? RIPC__NEVER : m->ctx->now_ns + m->call_word * RIPC__MS;
-	ripc__list_add(&m->call_peer->lists->served, &m->served);
-}
-
-void ripc__request_delivered(struct ripc__message *m)
-{
-	request_add(m, RIPC__CALL_REQUEST_TAKEN);
-}
-
 bool ripc__call_arrived(struct ripc__message *m)
 {
 	if (!ripc__message_is_request(m)) {
@@ -133,7 +119,7 @@ bool ripc__call_arrived(struct ripc__message *m)
 		ripc__call_reply(m, m->call, m->call_word, m->call_peer);
 		return false;
 	}
-	request_add(m, RIPC__CALL_REQUEST_QUEUED);
+	ripc__request_add(m, RIPC__CALL_REQUEST_QUEUED);
 	if (m->call_word)
 		return true;
 	drop_unseen(m, RIPC__CALL_NOT_TAKEN);

@@ -6,9 +6,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/cdefs.h>
 
 /* Frees the copy of a short request. */
-static inline void drop_short(struct ripc__call *call)
+static __always_inline void drop_short(struct ripc__call *call)
 {
 	struct ripc__reliable_msg *m = call->m;
 
@@ -115,14 +116,12 @@ static void fill_buffers(const struct ripc__call *call)
 	}
 }
 
-static inline void call_finish(struct ripc__call *call, int status, const char *why)
+static __always_inline void call_finish(struct ripc__call *call, int status, const char *why)
 {
 	struct ripc_request *r = call->handle;
 	struct ripc *ctx = call->ctx;
 	struct ripc_service *s = r->service;
 
-	if (RIPC__UNLIKELY(ripc__call_has_buffers(call)) && call->reply)
-		fill_buffers(call);
 	ripc__call_set_state(call, RIPC__CALL_IS_DONE);
 	ripc__call_set_peer(call, NULL);
 	drop_short(call);
@@ -192,6 +191,8 @@ void ripc__call_end(struct ripc__call *call, int status, const char *why)
 			ripc__call_set_deadline(call, ripc__now(call->ctx) + RIPC__CALL_CANCEL_NS);
 			return;
 		}
+		if (call->reply)
+			fill_buffers(call);
 	}
 	call_finish(call, status, why);
 }
@@ -215,8 +216,11 @@ void ripc__call_end_withdrawn(struct ripc__call *call, bool force)
 		return;
 	}
 	/* A lane that was closed may have ended it. */
-	if (call->state == RIPC__CALL_IS_WITHDRAWING)
-		call_finish(call, call->long_req->status, call->long_req->why);
+	if (call->state != RIPC__CALL_IS_WITHDRAWING)
+		return;
+	if (call->reply)
+		fill_buffers(call);
+	call_finish(call, call->long_req->status, call->long_req->why);
 }
 
 struct ripc__message *ripc__call_collect(struct ripc__call *call)

@@ -32,9 +32,10 @@ static int check_options(const struct ripc_call_options *o)
 }
 
 /* Checks the arguments of a call. Return: 0: lock held, s entered; else the error. */
-static int RIPC__NO_ANALYSIS call_enter(struct ripc_service *s, uint64_t dest,
-					const struct iovec *items, unsigned nitems,
-					const struct ripc_call_options *options, uint64_t *bytes)
+static inline int RIPC__NO_ANALYSIS call_enter(struct ripc_service *s, uint64_t dest,
+					       const struct iovec *items, unsigned nitems,
+					       const struct ripc_call_options *options,
+					       uint64_t *bytes)
 {
 	struct ripc *ctx;
 	int rc = ripc__check_call(s, dest, &ctx);
@@ -92,9 +93,10 @@ int RIPC__NO_ANALYSIS ripc_call(struct ripc_service *s, uint64_t dest, const str
 }
 
 /* Checks and begins a call that answers. Return: 0: lock held; else its result. */
-static int RIPC__NO_ANALYSIS reply_enter(struct ripc__message *m, const struct iovec *items,
-					 unsigned nitems, const struct ripc_send_options *options,
-					 uint64_t *bytes)
+static inline int RIPC__NO_ANALYSIS reply_enter(struct ripc__message *m, const struct iovec *items,
+						unsigned nitems,
+						const struct ripc_send_options *options,
+						uint64_t *bytes)
 {
 	int rc;
 
@@ -113,8 +115,9 @@ static int RIPC__NO_ANALYSIS reply_enter(struct ripc__message *m, const struct i
 	return rc;
 }
 
-static int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
-				   const struct iovec *items, unsigned nitems, int timeout_ms)
+static inline int RIPC__NO_ANALYSIS reply(struct ripc_message *message, int status,
+					  const struct iovec *items, unsigned nitems,
+					  int timeout_ms)
 {
 	struct ripc__message *m = (struct ripc__message *)message;
 	struct ripc_request *r;

@@ -3,7 +3,6 @@
  * The fast path of receiving: short messages of one item, plain, reliable, or of a call, that are
  * the next ones of their sender and need nothing else. dispatch.c handles all others.
  */
-#include "core/call/call.h"
 #include "core/message/fast_receive.h"
 #include "core/message/receive.h"
 #include "core/peer/datagram_context.h"
@@ -66,21 +65,14 @@ enum ripc__fast ripc__receive_any(struct ripc *ctx, struct ripc_service *s, unsi
 		       : ripc__receive_with(ctx, s, tp, m, ev, ripc__get_le16(ev->data + 4), false);
 }
 
-enum ripc__fast ripc__receive_call(struct ripc__message *m, const struct ripc__call_words *call,
-				   unsigned flags, struct ripc__peer *p)
+void ripc__receive_reply(struct ripc__message *m, const struct ripc__call_words *call,
+			 struct ripc__peer *p)
 {
 	struct ripc *ctx = m->ctx;
 
-	if (flags & RIPC__F_CALL) {
-		ripc__message_set_call(m, RIPC__CALL_REQUEST_ARRIVING, call->id,
-				       (uint32_t)call->word, p);
-		ripc__request_delivered(m);
-		return RIPC__FAST_MESSAGE;
-	}
 	ripc__event_begin(ctx);
 	ripc__call_reply(m, call->id, (uint32_t)call->word, p);
 	ripc__event_end(ctx);
-	return RIPC__FAST_DONE;
 }
 
 enum ripc__fast ripc__fast_receive(struct ripc *ctx, struct ripc_service *s, unsigned tp,

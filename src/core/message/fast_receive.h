@@ -9,6 +9,7 @@
 
 #include <sys/cdefs.h>
 
+#include "core/call/call.h"
 #include "core/memory/message.h"
 #include "core/message/receive.h"
 #include "core/peer/lane.h"
@@ -117,9 +118,22 @@ static __always_inline void ripc__message_fill(struct ripc_service *s, struct ri
 	p->stats.bytes_received += len;
 }
 
-/* A request was received, to be handed out, or an answer, whose call ends. Return: which. */
-enum ripc__fast ripc__receive_call(struct ripc__message *m, const struct ripc__call_words *call,
-				   unsigned flags, struct ripc__peer *p);
+/* An answer was received: its call ends. */
+void ripc__receive_reply(struct ripc__message *m, const struct ripc__call_words *call,
+			 struct ripc__peer *p);
+/* A request was received, to be handed out, or an answer. Return: which. */
+static __always_inline enum ripc__fast ripc__receive_call(struct ripc__message *m,
+							  const struct ripc__call_words *call,
+							  unsigned flags, struct ripc__peer *p)
+{
+	if (flags & RIPC__F_REPLY) {
+		ripc__receive_reply(m, call, p);
+		return RIPC__FAST_DONE;
+	}
+	ripc__message_set_call(m, RIPC__CALL_REQUEST_ARRIVING, call->id, (uint32_t)call->word, p);
+	ripc__request_add(m, RIPC__CALL_REQUEST_TAKEN);
+	return RIPC__FAST_MESSAGE;
+}
 
 /*
  * Takes the next message of a lane if it is from the last sender to the last service and has no

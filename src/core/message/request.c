@@ -186,14 +186,13 @@ int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeo
 
 int ripc__call_wait(struct ripc_request **request, struct ripc_message **reply, int timeout_ms)
 {
-	int rc = wait_done(*request, timeout_ms);
-
-	if ((*request)->ctx->closing && (*request)->state != RIPC__REQUEST_DONE)
+	wait_done(*request, timeout_ms);
+	if (RIPC__LIKELY((*request)->state == RIPC__REQUEST_DONE))
+		return call_finish(request, reply);
+	if ((*request)->ctx->closing)
 		return ripc__fail(-ESHUTDOWN, "the context is being closed");
-	if (rc)
-		return ripc__fail(-EINPROGRESS, "the call to %s has no answer yet",
-				  ripc__service_text((*request)->ctx, (*request)->dest_id));
-	return call_finish(request, reply);
+	return ripc__fail(-EINPROGRESS, "the call to %s has no answer yet",
+			  ripc__service_text((*request)->ctx, (*request)->dest_id));
 }
 
 int RIPC__NO_ANALYSIS ripc_call_wait(struct ripc_request **request, struct ripc_message **reply,

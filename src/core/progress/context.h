@@ -266,6 +266,22 @@ static inline void ripc__now_stale_end(struct ripc *ctx)
 	ctx->now_age &= RIPC__NOW_FRESH;
 }
 
+/* Around the work for one event of a transport's poll_one(), between two passes. */
+static inline void ripc__event_begin(struct ripc *ctx)
+{
+	assert(ctx->pass == RIPC__PASS_NONE);
+	ctx->pass = RIPC__PASS_RUNNING;
+	ripc__now_stale_begin(ctx);
+}
+
+static inline void ripc__event_end(struct ripc *ctx)
+{
+	ripc__now_stale_end(ctx);
+	if (RIPC__UNLIKELY(!ripc__list_empty(&ctx->dead_lanes)))
+		ctx->ops->free_dead_lanes(ctx);
+	ctx->pass = RIPC__PASS_NONE;
+}
+
 static inline void RIPC__NO_ANALYSIS ripc__unlock(struct ripc *ctx)
 {
 	ripc__now_passes(ctx);

@@ -2,8 +2,6 @@
 #include "core/progress/pass.h"
 #include "core/progress/context.h"
 
-#include <assert.h>
-
 #define EVENTS_MAX       64           /* reaped at once */
 #define BATCHES_MAX      4            /* of these from one transport in a pass */
 #define RESOLVER_POLL_NS (200 * 1000) /* a spinning leader polls the resolver so often */
@@ -79,21 +77,6 @@ void ripc__partial_pass(struct ripc *ctx)
 	/* Events may have lowered it. */
 	if (deadline < ctx->next_timer_ns)
 		ctx->next_timer_ns = deadline;
-	ctx->pass = RIPC__PASS_NONE;
-}
-
-void ripc__event_begin(struct ripc *ctx)
-{
-	assert(ctx->pass == RIPC__PASS_NONE);
-	ctx->pass = RIPC__PASS_RUNNING;
-	ripc__now_stale_begin(ctx);
-}
-
-void ripc__event_end(struct ripc *ctx)
-{
-	ripc__now_stale_end(ctx);
-	if (!ripc__list_empty(&ctx->dead_lanes))
-		ctx->ops->free_dead_lanes(ctx);
 	ctx->pass = RIPC__PASS_NONE;
 }
 

@@ -36,9 +36,6 @@ void ripc__partial_pass(struct ripc *ctx);
 
 /* Dispatches an event of a transport's poll_one(), between two passes. */
 void ripc__dispatch_event(struct ripc *ctx, unsigned tp, const struct ripc__event *ev);
-/* Around the work for one such event. */
-void ripc__event_begin(struct ripc *ctx);
-void ripc__event_end(struct ripc *ctx);
 
 /*
  * Arms the transports: from now on their descriptors turn readable for everything that arrives.

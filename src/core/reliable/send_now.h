@@ -7,7 +7,7 @@
 #define RIPC_CORE_RELIABLE_SEND_NOW_H
 
 #include "core/peer/lane_post.h"
-#include "core/reliable/reliable.h"
+#include "core/reliable/unacked.h"
 
 /* Whether a message of len bytes with these flags can go to d at once, over its lane. */
 static inline bool ripc__reliable_may_send(const struct ripc__dest *d, unsigned flags, size_t len)
@@ -27,13 +27,33 @@ static inline bool ripc__reliable_may_send(const struct ripc__dest *d, unsigned 
 }
 
 /*
- * ripc__reliable_send_item() has posted a message: counts it and makes its copy, for which there is
- * memory.
+ * A message of len bytes was posted: counts it and makes its copy, for which there is memory. The
+ * arguments are those of ripc__reliable_send_item().
  */
-struct ripc__reliable_msg *ripc__reliable_sent(struct ripc__dest *d,
-					       struct ripc__reliable_owner *owner, unsigned flags,
-					       uint64_t source, const struct ripc__call_words *call,
-					       const struct iovec *item);
+static __always_inline struct ripc__reliable_msg *ripc__reliable_sent(
+	struct ripc__dest *d, struct ripc__reliable_owner *owner, unsigned flags, uint64_t source,
+	const struct ripc__call_words *call, const struct iovec *item, size_t len)
+{
+	struct ripc__lane *lane = d->peer->lane;
+	struct ripc__reliable *rel = lane->peer->reliable;
+	struct ripc__reliable_msg *m = ripc__reliable_take(lane->ctx, len);
+
+	lane->reliable_tx++;
+	d->credit->sent_units += ripc__units_for(flags, len);
+	m->owner = owner;
+	m->dest = d;
+	ripc__unacked_add(rel, d, m);
+	m->source = source;
+	m->flags = (uint16_t)flags;
+	m->nitems = 1;
+	if (ripc__call_len(flags))
+		m->call = *call;
+	if (item->iov_len)
+		memcpy(m->bytes, item->iov_base, item->iov_len);
+	if (!ripc__list_empty(&rel->settle_link))
+		ripc__unacked_settle_some(lane->ctx, rel);
+	return m;
+}
 
 /*
  * Builds a message of one item and posts it over the lane of d's peer, which is up. flags, call: as
@@ -53,7 +73,7 @@ static __always_inline struct ripc__reliable_msg *ripc__reliable_send_item(
 			   !ripc__reliable_reserve(lane->ctx, len) ||
 			   ripc__lane_post_item(lane, flags, call, d->id, source, item, more)))
 		return NULL;
-	return ripc__reliable_sent(d, owner, flags, source, call, item);
+	return ripc__reliable_sent(d, owner, flags, source, call, item, len);
 }
 
 #endif

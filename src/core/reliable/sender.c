@@ -152,33 +152,6 @@ int ripc__reliable_post(struct ripc__dest *d, struct ripc__reliable_msg *m, bool
 		       : -EAGAIN;
 }
 
-struct ripc__reliable_msg *ripc__reliable_sent(struct ripc__dest *d,
-					       struct ripc__reliable_owner *owner, unsigned flags,
-					       uint64_t source, const struct ripc__call_words *call,
-					       const struct iovec *item)
-{
-	size_t len = RIPC__FAST_HEADER_LEN + ripc__call_len(flags) + item->iov_len;
-	struct ripc__lane *lane = d->peer->lane;
-	struct ripc__reliable *rel = lane->peer->reliable;
-	struct ripc__reliable_msg *m = ripc__reliable_take(lane->ctx, len);
-
-	lane->reliable_tx++;
-	d->credit->sent_units += ripc__units_for(flags, len);
-	m->owner = owner;
-	m->dest = d;
-	ripc__unacked_add(rel, d, m);
-	m->source = source;
-	m->flags = (uint16_t)flags;
-	m->nitems = 1;
-	if (ripc__call_len(flags))
-		m->call = *call;
-	if (item->iov_len)
-		memcpy(m->bytes, item->iov_base, item->iov_len);
-	if (!ripc__list_empty(&rel->settle_link))
-		ripc__unacked_settle_some(lane->ctx, rel);
-	return m;
-}
-
 void ripc__reliable_flush(struct ripc__lane *lane)
 {
 	struct ripc__peer *p = lane->peer;

@@ -9,31 +9,6 @@
 /* Acknowledged messages that end after each post, at most. */
 #define SETTLE_PER_POST 8
 
-void ripc__unacked_remove(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m)
-{
-	struct ripc__reliable *rel = p->reliable;
-	struct ripc__dest *d = m->dest;
-
-	if (rel->resend == &m->link)
-		rel->resend = m->link.next == &rel->unacked ? NULL : m->link.next;
-	ripc__list_del(&m->link);
-	rel->bytes -= m->len;
-	p->reliable_unacked--;
-	if (!--d->reliable_unacked) {
-		d->reliable_peer = NULL;
-		ripc__reliable_unpin(ctx, d);
-	}
-}
-
-void ripc__unacked_continue(struct ripc *ctx, struct ripc__dest *d)
-{
-	if (d->reliable_unacked)
-		return;
-	if (!ripc__list_empty(&d->reliable_pending))
-		ripc__reliable_flush_pending(ctx, d);
-	ripc__dest_wake(ctx, d);
-}
-
 void ripc__unacked_end(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m,
 		       int status, const char *why)
 {

@@ -38,9 +38,33 @@ static inline void ripc__unacked_add(struct ripc__reliable *rel, struct ripc__de
 }
 
 /* Removes m. May be followed by ripc__unacked_continue(). */
-void ripc__unacked_remove(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m);
+static inline void ripc__unacked_remove(struct ripc *ctx, struct ripc__peer *p,
+					struct ripc__reliable_msg *m)
+{
+	struct ripc__reliable *rel = p->reliable;
+	struct ripc__dest *d = m->dest;
+
+	if (rel->resend == &m->link)
+		rel->resend = m->link.next == &rel->unacked ? NULL : m->link.next;
+	ripc__list_del(&m->link);
+	rel->bytes -= m->len;
+	p->reliable_unacked--;
+	if (!--d->reliable_unacked) {
+		d->reliable_peer = NULL;
+		ripc__reliable_unpin(ctx, d);
+	}
+}
+
 /* Sends the messages that wait until no earlier one of d is unacknowledged, if that is so. */
-void ripc__unacked_continue(struct ripc *ctx, struct ripc__dest *d);
+static inline void ripc__unacked_continue(struct ripc *ctx, struct ripc__dest *d)
+{
+	if (d->reliable_unacked)
+		return;
+	if (!ripc__list_empty(&d->reliable_pending))
+		ripc__reliable_flush_pending(ctx, d);
+	ripc__dest_wake(ctx, d);
+}
+
 /* Removes m and calls end() of its owner. */
 void ripc__unacked_end(struct ripc *ctx, struct ripc__peer *p, struct ripc__reliable_msg *m,
 		       int status, const char *why);
