@@ -34,14 +34,20 @@ int RIPC__NO_ANALYSIS ripc_completion_fd(struct ripc *ctx)
 /* Waits until there is a completion. Return: 0, -EAGAIN, -ETIMEDOUT, -ESHUTDOWN, explained. */
 static int wait_any(struct ripc *ctx, int timeout_ms)
 {
+	bool more = ctx->completion_reported;
 	uint64_t deadline;
 
+	ctx->completion_reported = false;
 	if (!ripc__list_empty(&ctx->completions))
 		return 0;
 	if (!timeout_ms) {
 		ripc__delayed_ack_idle(ctx);
-		ripc__poll_request_once(ctx);
-		if (ripc__list_empty(&ctx->completions))
+		/*
+		 * A call that asks for more completions makes no pass, which takes longer than a
+		 * completion; unless the application may sleep on the descriptor now.
+		 */
+		if (!(ripc__poll_request_once(ctx) && more && ctx->completions_ready.fd < 0) &&
+		    ripc__list_empty(&ctx->completions))
 			ripc__poll_before_sleep(ctx, &ctx->completions_ready);
 		if (!ripc__list_empty(&ctx->completions))
 			return 0;
@@ -89,6 +95,7 @@ int RIPC__NO_ANALYSIS ripc_completion_next(struct ripc *ctx, struct ripc_complet
 		result.data = r->data;
 	}
 	ripc__completion_remove(ctx, c);
+	ctx->completion_reported = true;
 	ripc__unlock(ctx);
 	if (RIPC__LIKELY(completion->size == sizeof(result)))
 		*completion = result;

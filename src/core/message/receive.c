@@ -292,16 +292,22 @@ void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int time
 	end_polling(ctx, !had_event);
 }
 
-void ripc__poll_request_once(struct ripc *ctx)
+bool ripc__poll_request_once(struct ripc *ctx)
 {
 	struct ripc__progress_state now = ripc__progress_state(&ctx->progress);
 	bool had_event = false;
 
 	if (!now.app_active || !may_poll(ctx, now))
-		return;
+		return false;
 	poll_recent(ctx, NULL, &had_event);
-	if (had_event)
+	if (had_event) {
 		count_event(ctx);
+		return false;
+	}
+	for (unsigned active_tps = ctx->active_tps; active_tps; active_tps &= active_tps - 1)
+		if (!ctx->tp[__builtin_ctz(active_tps)].ops->poll_one)
+			return false;
+	return true;
 }
 
 /* Gives the application the next message of the queue that it may have; NULL: none. */

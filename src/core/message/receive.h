@@ -32,10 +32,10 @@ enum ripc__fast ripc__fast_receive(struct ripc *ctx, struct ripc_service *s, uns
 void ripc__poll_request(struct ripc *ctx, const struct ripc_request *r, int timeout_ms);
 /*
  * The first poll of a call with timeout 0 for a request: of the endpoints that were active last. It
- * handles at most one event, as the fast path of ripc_receive() does, which costs less than the
- * pass that follows if the request is not done. Lock held.
+ * handles at most one event, as the fast path of ripc_receive() does, which costs less than a pass.
+ * Return: there was none, and no transport needs a pass to find one. Lock held.
  */
-void ripc__poll_request_once(struct ripc *ctx);
+bool ripc__poll_request_once(struct ripc *ctx);
 
 /* One poll for an answer, whose arrival wakes who waits for it: a ripc__poll_fn. Return: false. */
 bool ripc__poll_answer(struct ripc *ctx, void *unused);

@@ -178,7 +178,8 @@ struct ripc {
 	struct ripc__list completions;
 	struct ripc__waitq completed;
 	struct ripc__ready_fd completions_ready; /* of ripc_completion_fd() */
-	bool completions_used; /* the application asks for them: SENDABLE is reported */
+	bool completions_used;    /* the application asks for them: SENDABLE is reported */
+	bool completion_reported; /* by the last call of ripc_completion_next() */
 	/* core/group: senders of all groups from which only multicast has come */
 	unsigned unverified_senders;
 	/* core/reliable: peers that wait for an ACK, free structs, messages that wait */
