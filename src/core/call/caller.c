@@ -13,6 +13,11 @@
 
 static void send_request(struct ripc__call *call, const struct ripc__prepared *prepared);
 
+static struct ripc__call *call_of(struct ripc__reliable_owner *o)
+{
+	return ripc__list_entry(o, struct ripc__call, owner);
+}
+
 /* Ends a call whose time was up, or that was given up, before the service received the request. */
 static void not_executed(struct ripc__call *call)
 {
@@ -91,7 +96,7 @@ static void call_unknown(struct ripc__call *call, const char *why)
 
 static int before_post(struct ripc__reliable_owner *o, uint64_t *word, struct ripc__lane *lane)
 {
-	struct ripc__call *call = (struct ripc__call *)o;
+	struct ripc__call *call = call_of(o);
 	/* The first post needs no clock. */
 	uint32_t left =
 		call->left_ms ? call->left_ms : ripc__remaining_ms(call->ctx, call->deadline_ns);
@@ -110,7 +115,7 @@ static int before_post(struct ripc__reliable_owner *o, uint64_t *word, struct ri
 static void short_ended(struct ripc *ctx, struct ripc__reliable_owner *o,
 			struct ripc__reliable_msg *m, int status, const char *why)
 {
-	struct ripc__call *call = (struct ripc__call *)o;
+	struct ripc__call *call = call_of(o);
 
 	/* Kept until the request is taken: before that its service may move. */
 	call->m = m;
@@ -124,7 +129,7 @@ static void short_ended(struct ripc *ctx, struct ripc__reliable_owner *o,
 /* The peer refused the request or sent BYE: it waits for the next holder. */
 static void short_requeued(struct ripc__reliable_owner *o)
 {
-	struct ripc__call *call = (struct ripc__call *)o;
+	struct ripc__call *call = call_of(o);
 
 	ripc__call_set_peer(call, NULL);
 	if (call->state == RIPC__CALL_IS_SENT)

@@ -31,7 +31,6 @@ enum ripc__call_step {
  * are undefined.
  */
 struct ripc__call {
-	struct ripc__reliable_owner owner; /* of the short request; free: the same */
 	struct ripc *ctx;
 	struct ripc_request *handle; /* handle of the application; free: of no context */
 	struct ripc__call *next_free;
@@ -57,6 +56,8 @@ struct ripc__call {
 	int reply_status;
 	uint32_t left_ms; /* until the first try to send ends: time left; then 0 */
 	struct ripc__long_request *long_req; /* NULL: m is the request; free: NULL */
+	/* Last: most calls do not read it, and need two cache lines. */
+	struct ripc__reliable_owner owner; /* of the short request; free: the same */
 };
 
 /* The arguments of a long request, which may be sent again. */

@@ -69,21 +69,29 @@ struct ripc__request_ext {
 };
 
 struct ripc_request {
+	/* The handle of a short call uses no other members than these, in two cache lines. */
+	struct ripc *ctx;             /* NULL: ended; read without the lock (handle.h) */
+	struct ripc_service *service; /* NULL when it is done */
+	uint64_t source, dest_id;
+	enum ripc__request_state state; /* ripc__request_set_state() */
+	int status;                     /* the result when it is done */
+	char *detail;                   /* explanation of a failure, or NULL */
+	struct ripc__call *call;        /* handle of a call, not a message: core/call/call.h */
+	struct ripc__waitq waitq;
+	struct ripc__completion completion;
+	void *data;     /* the application's */
+	bool published; /* ripc_completion_next() reports its end */
+
 	struct ripc__list ctx_link; /* in ctx->requests */
 	struct ripc__list link;     /* in dest->pending while PENDING */
 	struct ripc__list
 		peer_link; /* in peer->lists->requests from the first issue to the end, by id */
-	struct ripc *ctx;  /* NULL: ended; read without the lock (handle.h) */
 	struct ripc_request *next_free;
-	struct ripc_service *service; /* NULL when it is done */
-	struct ripc__dest *dest;      /* pinned (users) until it is done */
-	struct ripc__peer *peer;      /* peer whose requests list holds it, or NULL */
-	struct ripc__lane *lane;      /* set in WRITING, SENT, GRANTED */
-	uint64_t start_seq;           /* order of the requests to one destination */
-	uint64_t source, dest_id;
-	uint64_t id;                    /* id at this peer; 0: none yet */
-	enum ripc__request_state state; /* ripc__request_set_state() */
-	int status;                     /* the result when it is done */
+	struct ripc__dest *dest; /* pinned (users) until it is done */
+	struct ripc__peer *peer; /* peer whose requests list holds it, or NULL */
+	struct ripc__lane *lane; /* set in WRITING, SENT, GRANTED */
+	uint64_t start_seq;      /* order of the requests to one destination */
+	uint64_t id;             /* id at this peer; 0: none yet */
 	enum ripc__delivery delivery;
 	bool cancelling; /* CANCEL was sent, or writes are posted */
 	bool acked;      /* the peer's ACK arrived with this status; writes may be posted */
@@ -93,21 +101,15 @@ struct ripc_request {
 	/* WRITING: source of the reserved units, on lane: the destination may have moved */
 	struct ripc__credit *credit;
 	uint32_t units;                /* WRITING: credit units reserved */
-	char *detail;                  /* explanation of a failure, or NULL */
 	unsigned writes;               /* posted and not completed */
 	struct ripc__export_refs refs; /* items that the peer reads in place */
 	unsigned next;                 /* item that is written next */
 	uint64_t bytes;                /* payload of all items */
-	struct ripc__waitq waitq;
-	struct ripc__call *call; /* handle of a call, not a message: core/call/call.h */
-	struct ripc__completion completion;
-	bool unacked;    /* counted in dest->long_unacked */
-	bool free_items; /* RIPC_FREE_ITEMS */
-	bool copied;     /* an item is */
+	bool unacked;                  /* counted in dest->long_unacked */
+	bool free_items;               /* RIPC_FREE_ITEMS */
+	bool copied;                   /* an item is */
 	/* bit i: an item has travelled by enum ripc__how i since the lane was selected */
 	uint8_t hows;
-	bool published; /* ripc_completion_next() reports its end */
-	void *data;     /* the application's */
 	struct ripc__request_ext ext;
 	unsigned nreturns;
 	unsigned nitems;
