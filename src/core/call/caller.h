@@ -113,8 +113,24 @@ static inline struct ripc__call *ripc__call_alloc(struct ripc *ctx)
 	return call;
 }
 
+/* Frees what only a long or failed call has. */
+void ripc__call_free_memory(struct ripc__call *call);
 /* The call is free from now on, and its members have the values of a free one. */
-void ripc__call_release(struct ripc__call *call);
+static inline void ripc__call_release(struct ripc__call *call)
+{
+	struct ripc_request *r = call->handle;
+
+	if (RIPC__UNLIKELY(call->long_req || r->detail))
+		ripc__call_free_memory(call);
+	ripc__completion_remove(call->ctx, &r->completion);
+	__atomic_store_n(&r->ctx, NULL, __ATOMIC_RELAXED);
+	r->published = call->repeated = false;
+	call->abort_status = 0;
+	call->early_state = 0;
+	ripc__call_set_state(call, RIPC__CALL_IS_FREE);
+	call->next_free = call->ctx->call_free;
+	call->ctx->call_free = call;
+}
 
 /* The timers check the call at this time, or before. */
 static inline void ripc__call_due(const struct ripc__call *call, uint64_t at_ns)

@@ -67,27 +67,15 @@ struct ripc__call *ripc__call_new(struct ripc *ctx)
 	return call;
 }
 
-void ripc__call_release(struct ripc__call *call)
+void ripc__call_free_memory(struct ripc__call *call)
 {
-	struct ripc_request *r = call->handle;
-
-	if (RIPC__UNLIKELY(call->long_req != NULL)) {
+	if (call->long_req) {
 		free(call->long_req->why);
 		free(call->long_req);
 		call->long_req = NULL;
 	}
-	if (RIPC__UNLIKELY(r->detail != NULL)) {
-		free(r->detail);
-		r->detail = NULL;
-	}
-	ripc__completion_remove(call->ctx, &r->completion);
-	__atomic_store_n(&r->ctx, NULL, __ATOMIC_RELAXED);
-	r->published = call->repeated = false;
-	call->abort_status = 0;
-	call->early_state = 0;
-	ripc__call_set_state(call, RIPC__CALL_IS_FREE);
-	call->next_free = call->ctx->call_free;
-	call->ctx->call_free = call;
+	free(call->handle->detail);
+	call->handle->detail = NULL;
 }
 
 void ripc__calls_free(struct ripc *ctx)

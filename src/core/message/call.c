@@ -7,6 +7,7 @@
 #include "core/service/items.h"
 
 #include <limits.h>
+#include <sys/cdefs.h>
 
 static int check_options(const struct ripc_call_options *o)
 {
@@ -32,10 +33,10 @@ static int check_options(const struct ripc_call_options *o)
 }
 
 /* Checks the arguments of a call. Return: 0: lock held, s entered; else the error. */
-static inline int RIPC__NO_ANALYSIS call_enter(struct ripc_service *s, uint64_t dest,
-					       const struct iovec *items, unsigned nitems,
-					       const struct ripc_call_options *options,
-					       uint64_t *bytes)
+static __always_inline int RIPC__NO_ANALYSIS call_enter(struct ripc_service *s, uint64_t dest,
+							const struct iovec *items, unsigned nitems,
+							const struct ripc_call_options *options,
+							uint64_t *bytes)
 {
 	struct ripc *ctx;
 	int rc = ripc__check_call(s, dest, &ctx);

@@ -41,6 +41,8 @@ static inline unsigned ripc__reliable_class(size_t len)
 {
 	unsigned i = 0;
 
+	if (RIPC__LIKELY(len <= ripc__reliable_classes[0].room))
+		return 0;
 	while (i < RIPC__RELIABLE_FREE_LISTS && len > ripc__reliable_classes[i].room)
 		i++;
 	return i;
