@@ -95,7 +95,7 @@ static int packet_receive(struct shm_ep *ep, struct packet *p, const char **why)
 	p->probe = ripc__get_le64(head + 24);
 	p->privlen = (size_t)n - PACKET_FIXED;
 	ep->ep.setup->private_len = (uint32_t)p->privlen;
-	*why = "no descriptor is left for its memory";
+	*why = "no descriptor is left for its memory (ulimit -n)";
 	if (flags & MSG_CTRUNC)
 		return -EMFILE;
 	return 0;
@@ -326,7 +326,8 @@ static int receive_segment(struct shm_ep *ep, uint8_t kind, const char **why)
 		*why = "a packet of unknown kind";
 	} else if (!rc) {
 		rc = ripc__segment_map(&s, p.fd, ripc__ring_segment_len(&layout));
-		*why = "its memory cannot be mapped safely";
+		*why = rc == -ENOMEM ? "no memory to map its memory (ulimit -v)"
+				     : "its memory cannot be mapped safely";
 	}
 	if (p.fd >= 0)
 		close(p.fd);
@@ -349,13 +350,18 @@ static void handle_answer(struct shm_ep *ep)
 
 /* ---- passive ---- */
 
-/* Drops an endpoint before its request was reported. @why: for the log; NULL: none. */
-static void drop_incoming(struct shm_ep *ep, const char *why)
+/*
+ * Drops an endpoint before its request was reported. @why: for the log. @rc: -ECONNRESET: nothing
+ * is logged; -EMFILE, -ENOMEM: the peer is not at fault.
+ */
+static void drop_incoming(struct shm_ep *ep, int rc, const char *why)
 {
 	char who[64];
 
 	peer_name(ep, who, sizeof(who));
-	if (why)
+	if (rc == -EMFILE || rc == -ENOMEM)
+		ripc__log(RIPC_LOG_WARN, "shm: cannot connect to %s: %s", who, why);
+	else if (rc != -ECONNRESET)
 		ripc__report_bad_input(&shm_of(&ep->ep)->reports, who, why);
 	ripc__ring_ep_defer_free(&ep->ep);
 }
@@ -369,7 +375,7 @@ static unsigned handle_request(struct shm_ep *ep, struct ripc__event *ev)
 		return 0;
 	if (rc) {
 		/* A peer may only have tested whether somebody listens. */
-		drop_incoming(ep, rc == -ECONNRESET ? NULL : why);
+		drop_incoming(ep, rc, why);
 		return 0;
 	}
 	ripc__ring_ep_set_state(&ep->ep, RIPC__EP_REQUESTED);
@@ -472,7 +478,7 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 		}
 		ripc__report_descriptor(&t->reports, fd);
 		if (victim)
-			drop_incoming(victim, "too many connections without a request");
+			drop_incoming(victim, -EBUSY, "too many connections without a request");
 		ep = ep_new(t, fd, RIPC__EP_INCOMING);
 		if (!ep) {
 			close(fd);
@@ -481,6 +487,6 @@ void ripc__shm_accept_all(struct shm *t, int listener, uint64_t now_ns)
 		ep->ep.setup->accepted_ns = now_ns;
 		/* A process of another user fails by itself, and uses another transport. */
 		if (check_peer(ep, why, sizeof(why)))
-			drop_incoming(ep, NULL);
+			drop_incoming(ep, -ECONNRESET, why);
 	}
 }

@@ -71,6 +71,51 @@ START_TEST(connect__another_user)
 }
 END_TEST
 
+static char logged[256];
+
+static void on_log(void *arg, enum ripc_log_level level, const char *line)
+{
+	snprintf(logged, sizeof(logged), "%s", line);
+}
+
+/* _i: this process has no descriptor, or no memory, for the segment of a peer. */
+START_TEST(accept__short_of)
+{
+	static const int resources[] = {RLIMIT_NOFILE, RLIMIT_AS};
+	static const char *const texts[] = {"no descriptor is left for its memory (ulimit -n)",
+					    "no memory to map its memory (ulimit -v)"};
+	struct rlimit all, limit;
+	uint8_t addr[RIPC__ADDRESS_MAX];
+	struct ripc__ep *ep;
+	char text[160];
+	int len, fd;
+
+	t = open_shm();
+	peer = open_shm();
+	len = OPS->address(tr_of(t), addr, sizeof(addr));
+	ck_assert_int_eq(OPS->connect(tr_of(peer), addr, (size_t)len, "", 0, NULL, &ep), 0);
+	fd = dup(STDIN_FILENO);
+	close(fd);
+	ripc_log_set(on_log, NULL, RIPC_LOG_WARN);
+	ck_assert_int_eq(getrlimit(resources[_i], &all), 0);
+	limit = all;
+	limit.rlim_cur = _i ? 1 : (rlim_t)fd + 1;
+	ck_assert_int_eq(setrlimit(resources[_i], &limit), 0);
+	for (int i = 0; i < 10; i++)
+		ck_assert_int_ne(progress(t).kind, RIPC__EV_BAD_INPUT);
+	ck_assert_int_eq(setrlimit(resources[_i], &all), 0);
+	ripc_log_set(NULL, NULL, RIPC_LOG_ERROR);
+	snprintf(text, sizeof(text), "shm: cannot connect to process %d: %s", (int)getpid(),
+		 texts[_i]);
+	ck_assert_str_eq(logged, text);
+	ck_assert(ripc__list_empty(&t->r.eps));
+	await(peer, RIPC__EV_CLOSED);
+	OPS->ep_close(ep);
+	close_shm(peer);
+	close_shm(t);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("transport/shm/connect_failed");
@@ -78,6 +123,7 @@ int main(void)
 
 	tcase_add_loop_test(c, connect__no_descriptor, 0, 2);
 	tcase_add_test(c, connect__another_user);
+	tcase_add_loop_test(c, accept__short_of, 0, 2);
 	suite_add_tcase(s, c);
 	return test_main("transport/shm/connect_failed", s);
 }
