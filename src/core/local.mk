@@ -19,7 +19,8 @@ libripc_internal_la_SOURCES += src/core/message/call.c src/core/message/control.
 	src/core/message/send.h src/core/message/service.c src/core/message/service.h \
 	src/core/message/watch.c
 libripc_internal_la_SOURCES += src/core/watch/watch.c src/core/watch/watch.h
-libripc_internal_la_SOURCES += src/core/rendezvous/arriving.c src/core/rendezvous/arriving.h \
+libripc_internal_la_SOURCES += src/core/rendezvous/ack.c src/core/rendezvous/ack.h \
+	src/core/rendezvous/arriving.c src/core/rendezvous/arriving.h \
 	src/core/rendezvous/dedup.c src/core/rendezvous/dedup.h \
 	src/core/rendezvous/delayed_ack.c src/core/rendezvous/delayed_ack.h \
 	src/core/rendezvous/delivery.c src/core/rendezvous/delivery.h \

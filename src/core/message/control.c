@@ -13,6 +13,7 @@
 #include "core/peer/lane_progress.h"
 #include "core/peer/peer.h"
 #include "core/reliable/reliable.h"
+#include "core/rendezvous/ack.h"
 #include "core/rendezvous/delivery.h"
 #include "core/rendezvous/failover.h"
 #include "core/rendezvous/receiver.h"

@@ -13,6 +13,7 @@
 #include "core/memory/remote_returns.h"
 #include "core/message/receive.h"
 #include "core/peer/peer.h"
+#include "core/rendezvous/ack.h"
 #include "core/rendezvous/immediate.h"
 #include "core/rendezvous/receive.h"
 #include "core/rendezvous/request.h"

@@ -4,6 +4,7 @@
 #include "core/memory/remote_returns.h"
 #include "core/peer/lane.h"
 #include "core/peer/peer.h"
+#include "core/rendezvous/ack.h"
 #include "core/rendezvous/selection.h"
 #include "core/rendezvous/sender.h"
 #include "core/rendezvous/withdrawn.h"

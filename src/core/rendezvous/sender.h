@@ -21,15 +21,6 @@
  */
 int ripc__request_issue(struct ripc_request *r);
 void ripc__request_write_done(const struct ripc__event *ev);
-/*
- * Handles the peer's ACK for a request; word: its id, and RIPC__ACK_REUSABLE. Unknown ids have
- * ended and are ignored.
- */
-void ripc__request_acked(struct ripc__lane *lane, uint64_t word, int status, bool kept);
-/* The ACK of a request, without standing buffers. */
-void ripc__request_ack(struct ripc_request *r, int status, bool kept);
-/* Ends the request by its ACK, which has arrived. No write is posted, and no item is referenced. */
-void ripc__request_conclude(struct ripc_request *r);
 int ripc__request_grant(struct ripc__lane *lane, const struct ripc__header *h, const char **why);
 /*
  * The lane's queue has room: continues its requests, until it is closed. Return: whether messages

@@ -89,6 +89,29 @@ START_TEST(dispatch__ack_misplaced)
 }
 END_TEST
 
+/*
+ * RELEASE has a path of its own, and the rules of all messages apply to it. _i: none is broken; it
+ * is out of sequence; a byte follows it; it has a return buffer.
+ */
+START_TEST(dispatch__release)
+{
+	uint8_t buf[RIPC__HEADER_LEN + 16 + 1] = {0};
+	uint8_t *p = ripc__header_put(buf, RIPC__RELEASE, 0, 0, _i == 3, 0, 0);
+	struct ripc__lane *lane;
+
+	rig_exchange(&rig, 0, 1);
+	lane = rig_lane(&rig, 1, 0);
+	/* Of an unknown request. */
+	ripc__put_le64(p, 1000);
+	ripc__put_le64(p + 8, RIPC__RELEASE_ACK);
+	rig_inject(&rig, 0, 1, buf, RIPC__HEADER_LEN + 16 + (_i == 2), _i == 1);
+	rig_run(&rig, 5);
+	ck_assert_uint_eq(rig_stats(&rig, 1).bad_messages, _i > 0);
+	ck_assert(_i || rig_lane(&rig, 1, 0) == lane);
+	rig_exchange(&rig, 0, 1);
+}
+END_TEST
+
 /* ---- datagrams ---- */
 
 static char logged[256];
@@ -335,6 +358,7 @@ int main(void)
 	tcase_add_test(tc, dispatch__ack_unknown_request);
 	tcase_add_test(tc, dispatch__elided_after_ack);
 	tcase_add_test(tc, dispatch__ack_misplaced);
+	tcase_add_loop_test(tc, dispatch__release, 0, 4);
 	tcase_add_test(tc, datagram__malformed);
 	tcase_add_test(tc, datagram__noservice_of_another);
 	tcase_add_test(tc, datagram__unknown_sender);

@@ -3,6 +3,7 @@
  * A long message, a long call and a long answer that fail: each function that sends one or returns
  * its result reports the same errno, with a reason that names the service.
  */
+#include "core/rendezvous/ack.h"
 #include "core/call/call.h"
 #include "core/rig.h"
 

@@ -3,6 +3,7 @@
  * Long sends, the sender's side: the ways their items travel, their order, and what the peer
  * answers.
  */
+#include "core/rendezvous/ack.h"
 #include "core/requests.h"
 
 #include "core/memory/bounce.h"
