@@ -399,6 +399,67 @@ START_TEST(receive__no_wait)
 }
 END_TEST
 
+static const struct ripc__transport_ops ops_of_passes;
+
+/* A call with timeout 0 that finds nothing. Return: its passes. */
+static unsigned nothing_complete(void)
+{
+	struct ripc_completion c = {.size = sizeof(c)};
+
+	passes = polled_one = 0;
+	ck_assert_int_eq(ripc_completion_next(&ctx, &c, 0), -EAGAIN);
+	ck_assert_uint_eq(polled_one, ctx.tp[0].ops->poll_one ? 1 : 0);
+	return passes;
+}
+
+static void report_completion(void)
+{
+	struct ripc_completion c = {.size = sizeof(c)};
+
+	ripc__list_add(&ctx.completions, &request.completion.link);
+	ck_assert_int_eq(ripc_completion_next(&ctx, &c, 0), 0);
+	ck_assert_ptr_eq(c.request, &request);
+}
+
+/*
+ * Completions with timeout 0: the first call after one that has reported a completion makes no
+ * pass. It does if the poll brings another event, if only a pass finds the events of a transport,
+ * and if the application sleeps on the descriptor.
+ */
+START_TEST(completion__no_wait)
+{
+	ctx.owner = ripc__fork_generation;
+	ctx.progress.wakefd = -1;
+	ctx.opt.wait = RIPC__WAIT_ADAPTIVE;
+	ctx.completions_ready.fd = -1;
+	ripc__waitq_init(&ctx.completed);
+	ripc__completion_init(&request.completion, RIPC_COMPLETION_REQUEST);
+	/* The first one after a pause makes a pass. */
+	report_completion();
+	passes = 0;
+	ck_assert_int_eq(ripc_completion_next(&ctx, &(struct ripc_completion){.size = 8}, 0),
+			 -EAGAIN);
+	ck_assert_uint_eq(passes, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		report_completion();
+		ck_assert_uint_eq(nothing_complete(), 0);
+		ck_assert_uint_eq(nothing_complete(), 1);
+		ck_assert_uint_eq(nothing_complete(), 1);
+	}
+	report_completion();
+	events_left = 1;
+	ctx.poll_count = 1;
+	ck_assert_uint_eq(nothing_complete(), 1);
+	report_completion();
+	ctx.tp[0].ops = &ops_of_passes;
+	ck_assert_uint_eq(nothing_complete(), 1);
+	ctx.tp[0].ops = &ops;
+	report_completion();
+	ctx.completions_ready.fd = 1000;
+	ck_assert_uint_eq(nothing_complete(), 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/message/receive");
@@ -417,6 +478,7 @@ int main(void)
 	tcase_add_test(tc, poll__contended);
 	tcase_add_test(tc, poll__not_allowed);
 	tcase_add_test(tc, receive__no_wait);
+	tcase_add_test(tc, completion__no_wait);
 	suite_add_tcase(suite, tc);
 	return test_main("core/message/receive", suite);
 }
