@@ -184,7 +184,9 @@ int RIPC__NO_ANALYSIS ripc_request_wait(struct ripc_request **request, int timeo
 	return rc;
 }
 
-int ripc__call_wait(struct ripc_request **request, struct ripc_message **reply, int timeout_ms)
+/* ripc_call_wait() with the lock held. *request: a call. */
+static inline int call_wait(struct ripc_request **request, struct ripc_message **reply,
+			    int timeout_ms)
 {
 	wait_done(*request, timeout_ms);
 	if (RIPC__LIKELY((*request)->state == RIPC__REQUEST_DONE))
@@ -206,7 +208,7 @@ int RIPC__NO_ANALYSIS ripc_call_wait(struct ripc_request **request, struct ripc_
 	if (rc)
 		return rc;
 	rc = (*request)->call
-		     ? ripc__call_wait(request, reply, timeout_ms)
+		     ? call_wait(request, reply, timeout_ms)
 		     : ripc__fail(-EINVAL, "the request is no call: use ripc_request_wait()");
 	ripc__unlock(ctx);
 	return rc;
@@ -238,7 +240,7 @@ static int cancel(struct ripc_request **request, int timeout_ms)
 
 int ripc__call_finish(struct ripc_request **request, struct ripc_message **reply)
 {
-	int rc = ripc__call_wait(request, reply, -1);
+	int rc = call_wait(request, reply, -1);
 
 	if (!*request)
 		return rc;

@@ -16,11 +16,9 @@ int ripc__send_long(struct ripc_service *s, uint64_t dest, const struct iovec *i
  */
 int ripc__request_finish_until(struct ripc_request **request, uint64_t deadline, int timeout_ms);
 
-/* ripc_call_wait() with the lock held. *request: a call. */
-int ripc__call_wait(struct ripc_request **request, struct ripc_message **reply, int timeout_ms);
 /*
- * The same until the call ends. On return *request is NULL, and the memory of the call belongs to
- * the caller, also if the context is being closed.
+ * ripc_call_wait() with the lock held, until the call ends. On return *request is NULL, and the
+ * memory of the call belongs to the caller, also if the context is being closed.
  */
 int ripc__call_finish(struct ripc_request **request, struct ripc_message **reply);
 

@@ -230,14 +230,6 @@ uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len)
 	return 0;
 }
 
-void ripc__request_publish(struct ripc_request *r, void *data)
-{
-	r->data = data;
-	r->published = true;
-	if (r->state == RIPC__REQUEST_DONE)
-		ripc__completion_add(r->ctx, &r->completion);
-}
-
 void ripc__request_settled(struct ripc_request *r)
 {
 	struct ripc__dest *d = r->dest;

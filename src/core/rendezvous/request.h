@@ -161,7 +161,13 @@ static inline bool ripc__request_maybe_delivered(const struct ripc_request *r)
 /* The service of a request under way that reads from [p, p+len); 0: there is none. */
 uint64_t ripc__requests_sent_from(struct ripc *ctx, const void *p, size_t len);
 /* The application gets the request, with its data: ripc_completion_next() reports the end. */
-void ripc__request_publish(struct ripc_request *r, void *data);
+static inline void ripc__request_publish(struct ripc_request *r, void *data)
+{
+	r->data = data;
+	r->published = true;
+	if (r->state == RIPC__REQUEST_DONE)
+		ripc__completion_add(r->ctx, &r->completion);
+}
 /* No holder will refuse it any more: requests that wait for that go on. */
 void ripc__request_settled(struct ripc_request *r);
 /* Puts the request back into its destination's queue, in the order of start. */
