@@ -67,7 +67,7 @@ static void clear_if_empty(struct ofi_cq *cq)
 }
 
 /* Entries not yet read. Return: their number; -FI_EAGAIN: none; -FI_EAVAIL: an error is next. */
-static ssize_t take(struct ofi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+static inline ssize_t take(struct ofi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
 {
 	uint8_t *to = buf;
 	size_t n = 0;
@@ -90,7 +90,7 @@ static ssize_t take(struct ofi_cq *cq, void *buf, size_t count, fi_addr_t *sourc
 	return n ? (ssize_t)n : -FI_EAGAIN;
 }
 
-static ssize_t read_locked(struct ofi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
+static inline ssize_t read_locked(struct ofi_cq *cq, void *buf, size_t count, fi_addr_t *sources)
 {
 	if (!count || cq->used < count)
 		ofi_sources_progress(&cq->sources);

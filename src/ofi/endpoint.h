@@ -169,9 +169,16 @@ void ofi_send_end(struct ofi_send *s, int error);
 bool ofi_send_cancel(struct ofi_ep *ep, const void *context);
 
 /* receive.c */
-ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, fi_addr_t source,
-		      uint64_t tag, uint64_t ignore, void *context, uint64_t cq_flags,
-		      uint64_t flags);
+static inline struct ofi_matching *ofi_recv_space(struct ofi_ep *ep, uint64_t cq_flags)
+{
+	return cq_flags & FI_TAGGED ? &ep->tagged : &ep->msg;
+}
+/* The receive takes a message that was kept, which is in no list. */
+void ofi_recv_take(struct ofi_recv *r, struct ofi_arrived *a);
+/* FI_PEEK: reports a message that the receive would take, and frees the receive. */
+void ofi_recv_peek(struct ofi_recv *r, uint64_t flags);
+/* FI_CLAIM: takes a message that its context has claimed. Return: 0 or -FI_EINVAL. */
+int ofi_recv_claimed(struct ofi_recv *r, uint64_t flags);
 /* A message for main. */
 void ofi_receive_main(struct ofi_ep *ep, const struct ripc_message *m);
 /* A message for data. Return: the receive to end when the message is freed, or NULL. */

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /*
  * The calls of fi_msg(3) and fi_tagged(3). post_now() is the fast path of most sends; send.c has
- * the others, and receive.c all receives.
+ * the others. receive.c has what receives do when they are posted.
  */
 #include "ofi/peer.h"
+#include "ofi/provider.h"
+#include "ofi/receive_memory.h"
 
 #include <rdma/fi_tagged.h>
 
+#define RECV_FLAGS (FI_COMPLETION | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MORE)
 /* post_now() takes messages with these flags, which change nothing there. */
 #define POST_NOW_FLAGS \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE | FI_REMOTE_CQ_DATA)
@@ -64,13 +67,17 @@ static inline __attribute__((always_inline)) int post_now(struct ofi_ep *ep, con
 static inline __attribute__((always_inline)) ssize_t send_one(struct fid_ep *fid, const void *buf,
 							      size_t len, const struct ofi_call *c)
 {
-	struct iovec iov = {(void *)buf, len};
 	struct ofi_ep *ep = ep_of(fid);
 	ssize_t rc = 0;
 
 	ofi_lock(ep->domain);
-	if (post_now(ep, buf, len, c))
-		rc = ofi_send_start(ep, &iov, 1, c);
+	if (post_now(ep, buf, len, c)) {
+		/* Only here they are in memory. */
+		const struct iovec iov = {(void *)buf, len};
+		const struct ofi_call call = *c;
+
+		rc = ofi_send_start(ep, &iov, 1, &call);
+	}
 	ofi_unlock(ep->domain);
 	return rc;
 }
@@ -195,14 +202,62 @@ static ssize_t tagged_injectdata(struct fid_ep *fid, const void *buf, size_t len
 
 /* ---- receives ---- */
 
-static ssize_t recv_any(struct fid_ep *fid, const struct iovec *iov, size_t niov, fi_addr_t source,
-			uint64_t tag, uint64_t ignore, void *context, uint64_t kind, uint64_t flags)
+static inline __attribute__((always_inline)) ssize_t post_receive(
+	struct ofi_ep *ep, const struct iovec *iov, size_t niov, fi_addr_t source, uint64_t tag,
+	uint64_t ignore, void *context, uint64_t kind, uint64_t flags)
+{
+	struct ofi_arrived *a;
+	struct ofi_recv *r;
+	uint64_t service = 0;
+	int rc;
+
+	if (flags & ~RECV_FLAGS)
+		return ofi_refused("a receive with these flags");
+	if (!(ep->enabled & FI_RECV))
+		return ep->enabled ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE;
+	if (niov > OFI_IOV_MAX)
+		return -FI_EINVAL;
+	if (ep->caps & FI_DIRECTED_RECV && source != FI_ADDR_UNSPEC) {
+		service = ofi_av_service(ep->av, source);
+		if (!service)
+			return -FI_EINVAL;
+	}
+	rc = ofi_cq_reserve(ep->rx_cq);
+	if (rc)
+		return rc;
+	r = ofi_recv_new(ep, iov, niov, context, FI_RECV | kind,
+			 !(ep->selective & FI_RECV) || flags & FI_COMPLETION);
+	if (!r) {
+		ofi_cq_unreserve(ep->rx_cq);
+		return -FI_ENOMEM;
+	}
+	r->posted.source = service;
+	r->posted.tag = tag;
+	r->posted.ignore = ignore;
+	if (flags & FI_PEEK) {
+		ofi_recv_peek(r, flags);
+		return 0;
+	}
+	if (flags & FI_CLAIM)
+		return ofi_recv_claimed(r, flags);
+	a = ofi_matching_post(ofi_recv_space(ep, kind), &r->posted);
+	if (a)
+		ofi_recv_take(r, a);
+	return 0;
+}
+
+/* Inlined, the call of one piece has no loop over pieces. */
+static inline __attribute__((always_inline)) ssize_t recv_any(struct fid_ep *fid,
+							      const struct iovec *iov, size_t niov,
+							      fi_addr_t source, uint64_t tag,
+							      uint64_t ignore, void *context,
+							      uint64_t kind, uint64_t flags)
 {
 	struct ofi_ep *ep = ep_of(fid);
 	ssize_t rc;
 
 	ofi_lock(ep->domain);
-	rc = ofi_recv_post(ep, iov, niov, source, tag, ignore, context, FI_RECV | kind, flags);
+	rc = post_receive(ep, iov, niov, source, tag, ignore, context, kind, flags);
 	ofi_unlock(ep->domain);
 	return rc;
 }

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#define RECV_FLAGS (FI_COMPLETION | FI_PEEK | FI_CLAIM | FI_DISCARD | FI_MORE)
-
 /* A message that has arrived and is not received. */
 struct ofi_message {
 	struct ofi_arrived arrived; /* first member */
@@ -18,11 +16,6 @@ struct ofi_message {
 	struct ofi_envelope e; /* EAGER or RTS */
 	uint8_t contents[];    /* of EAGER; those that have arrived, see ofi_parts */
 };
-
-static struct ofi_matching *space(struct ofi_ep *ep, uint64_t cq_flags)
-{
-	return cq_flags & FI_TAGGED ? &ep->tagged : &ep->msg;
-}
 
 /* ---- completions ---- */
 
@@ -132,9 +125,9 @@ static void grant_later(struct ofi_recv *r)
 	ofi_peer_push(p);
 }
 
-/* The receive takes a message that was kept. */
-static void take_message(struct ofi_recv *r, struct ofi_message *m)
+void ofi_recv_take(struct ofi_recv *r, struct ofi_arrived *a)
 {
+	struct ofi_message *m = (struct ofi_message *)a;
 	struct ofi_peer *p = m->peer;
 	bool incomplete = p->parts.message == m, is_old = m->life != p->life;
 
@@ -163,12 +156,11 @@ static void take_message(struct ofi_recv *r, struct ofi_message *m)
 	free(m);
 }
 
-/* ---- posting ---- */
+/* ---- FI_PEEK, FI_CLAIM ---- */
 
-/* FI_PEEK: reports a message that a receive would take; r carries the values and is freed. */
-static void peek(struct ofi_recv *r, uint64_t flags)
+void ofi_recv_peek(struct ofi_recv *r, uint64_t flags)
 {
-	struct ofi_matching *m = space(r->ep, r->cq_flags);
+	struct ofi_matching *m = ofi_recv_space(r->ep, r->cq_flags);
 	struct ofi_arrived *a;
 	struct ofi_message *found;
 
@@ -187,7 +179,7 @@ static void peek(struct ofi_recv *r, uint64_t flags)
 	}
 	if (flags & FI_DISCARD) {
 		ofi_matching_remove(m, a);
-		take_message(r, found);
+		ofi_recv_take(r, a);
 		return;
 	}
 	if (flags & FI_CLAIM)
@@ -196,60 +188,22 @@ static void peek(struct ofi_recv *r, uint64_t flags)
 	ofi_recv_end(r, 0);
 }
 
-ssize_t ofi_recv_post(struct ofi_ep *ep, const struct iovec *iov, size_t niov, fi_addr_t source,
-		      uint64_t tag, uint64_t ignore, void *context, uint64_t cq_flags,
-		      uint64_t flags)
+int ofi_recv_claimed(struct ofi_recv *r, uint64_t flags)
 {
-	struct ofi_matching *m = space(ep, cq_flags);
-	struct ofi_arrived *a;
-	struct ofi_recv *r;
-	uint64_t service = 0;
-	int rc;
+	struct ofi_arrived *a =
+		ofi_matching_take_claimed(ofi_recv_space(r->ep, r->cq_flags), r->posted.context);
 
-	if (flags & ~RECV_FLAGS)
-		return ofi_refused("a receive with these flags");
-	if (!(ep->enabled & FI_RECV))
-		return ep->enabled ? -FI_EOPNOTSUPP : -FI_EOPBADSTATE;
-	if (niov > OFI_IOV_MAX)
+	if (!a) {
+		ofi_cq_unreserve(r->ep->rx_cq);
+		ofi_recv_free(r);
 		return -FI_EINVAL;
-	if (ep->caps & FI_DIRECTED_RECV && source != FI_ADDR_UNSPEC) {
-		service = ofi_av_service(ep->av, source);
-		if (!service)
-			return -FI_EINVAL;
 	}
-	rc = ofi_cq_reserve(ep->rx_cq);
-	if (rc)
-		return rc;
-	r = ofi_recv_new(ep, iov, niov, context, cq_flags,
-			 !(ep->selective & FI_RECV) || flags & FI_COMPLETION);
-	if (!r) {
-		ofi_cq_unreserve(ep->rx_cq);
-		return -FI_ENOMEM;
+	if (flags & FI_DISCARD) {
+		r->niov = 0;
+		r->room = 0;
+		r->discard = true;
 	}
-	r->posted.source = service;
-	r->posted.tag = tag;
-	r->posted.ignore = ignore;
-	if (flags & FI_PEEK) {
-		peek(r, flags);
-		return 0;
-	}
-	if (flags & FI_CLAIM) {
-		a = ofi_matching_take_claimed(m, context);
-		if (!a) {
-			ofi_cq_unreserve(ep->rx_cq);
-			ofi_recv_free(r);
-			return -FI_EINVAL;
-		}
-		if (flags & FI_DISCARD) {
-			r->niov = 0;
-			r->room = 0;
-			r->discard = true;
-		}
-	} else {
-		a = ofi_matching_post(m, &r->posted);
-	}
-	if (a)
-		take_message(r, (struct ofi_message *)a);
+	ofi_recv_take(r, a);
 	return 0;
 }
 

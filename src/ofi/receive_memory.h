@@ -15,6 +15,8 @@ static inline struct ofi_recv *ofi_recv_new(struct ofi_ep *ep, const struct iove
 					    void *context, uint64_t cq_flags, bool notify)
 {
 	struct ofi_recv *r = ep->spare_recvs;
+	size_t room = 0;
+	unsigned n = 0;
 
 	if (r) {
 		ep->spare_recvs = r->next;
@@ -35,14 +37,14 @@ static inline struct ofi_recv *ofi_recv_new(struct ofi_ep *ep, const struct iove
 	r->data = 0;
 	r->wire_flags = 0;
 	r->len = 0;
-	r->niov = 0;
-	r->room = 0;
 	for (size_t i = 0; i < niov; i++) {
 		if (!iov[i].iov_len)
 			continue;
-		r->iov[r->niov++] = iov[i];
-		r->room += iov[i].iov_len;
+		r->iov[n++] = iov[i];
+		room += iov[i].iov_len;
 	}
+	r->niov = n;
+	r->room = room;
 	return r;
 }
 
