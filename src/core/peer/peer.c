@@ -366,6 +366,7 @@ void ripc__peer_connect(struct ripc *ctx, struct ripc__peer *p)
 	if ((p->lane && p->contact != RIPC__CONTACT_PROBING) || p->out || ctx->closing ||
 	    p->contact >= RIPC__CONTACT_ABSENT || now < p->retry_ns || lane_pending(ctx, p))
 		return;
+	p->retry_ns = 0;
 	if (!p->unreachable_ns)
 		p->unreachable_ns = now + ctx->opt.peer_timeout_ms * RIPC__MS;
 	if (!p->next_path) {

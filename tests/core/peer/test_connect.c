@@ -331,6 +331,22 @@ START_TEST(lane_up__former_epoch)
 }
 END_TEST
 
+/* A call makes the planned attempt before the timers do: no further one is planned. */
+START_TEST(connect__planned_attempt)
+{
+	struct ripc__peer *p = rig_peer(&rig, 0, 1);
+
+	rig_fail_lane(&rig, 0, 1);
+	rig_run(&rig, 1000);
+	ripc__lock(rig.ctx[0]);
+	p->retry_ns = ripc__now(rig.ctx[0]);
+	ripc__peer_connect(rig.ctx[0], p);
+	ck_assert_ptr_nonnull(p->out);
+	ck_assert_uint_eq(p->retry_ns, 0);
+	ripc__unlock(rig.ctx[0]);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("core/peer/connect");
@@ -344,6 +360,7 @@ int main(void)
 	tcase_add_loop_test(tc, accept__fails, 0, ACCEPT_ERRORS);
 	tcase_add_loop_test(tc, refusal__reason, 0, REFUSALS);
 	tcase_add_test(tc, lane_up__former_epoch);
+	tcase_add_test(tc, connect__planned_attempt);
 	suite_add_tcase(suite, tc);
 	return test_main("core/peer/connect", suite);
 }
