@@ -99,15 +99,19 @@ static const struct ripc__transport_ops *find_by_name(const char *name)
 
 /*
  * Opens a transport if it can be used. A failure is logged if the user has named a file for it.
+ * *shortage: the error, if no descriptor is left.
  * Return: 0; -ENOENT or -EACCES: that file does not exist or may not be used, so the context must
  * not go on without it.
  */
-static int try_transport(struct ripc *ctx, const struct ripc__transport_ops *ops, unsigned *open)
+static int try_transport(struct ripc *ctx, const struct ripc__transport_ops *ops, unsigned *open,
+			 int *shortage)
 {
 	int rc = open_transport(ctx, ops);
 	const char *why = ctx->tp[ctx->ntp - 1].why, *setting = NULL;
 
 	*open += !rc;
+	if (rc == -EMFILE || rc == -ENFILE)
+		*shortage = rc;
 	if (ops == &ripc__transport_shm && ctx->opt.shm_dir[0])
 		setting = "shm_dir (RIPC_SHM_DIR)";
 	else if (ops == &ripc__transport_pcie && ctx->opt.pcie_device[0])
@@ -124,7 +128,7 @@ static int try_transport(struct ripc *ctx, const struct ripc__transport_ops *ops
 }
 
 /* Opens those that the option names, in its order. */
-static int open_named(struct ripc *ctx, unsigned *open)
+static int open_named(struct ripc *ctx, unsigned *open, int *shortage)
 {
 	char names[sizeof(ctx->opt.transports)], *save, *name;
 	int rc;
@@ -145,7 +149,7 @@ static int open_named(struct ripc *ctx, unsigned *open)
 			++*open;
 			continue;
 		}
-		rc = try_transport(ctx, ops, open);
+		rc = try_transport(ctx, ops, open, shortage);
 		if (rc)
 			return rc;
 	}
@@ -155,6 +159,7 @@ static int open_named(struct ripc *ctx, unsigned *open)
 int ripc__transports_open(struct ripc *ctx)
 {
 	const struct ripc__transport_ops *const *simulated = ctx->hooks.transports;
+	int shortage = -ENODEV;
 	unsigned open = 0;
 	char why[600] = "";
 	int rc = open_transport(ctx, all_transports[0]);
@@ -163,18 +168,18 @@ int ripc__transports_open(struct ripc *ctx)
 		return rc;
 	if (simulated)
 		for (; *simulated && !rc; simulated++)
-			rc = try_transport(ctx, *simulated, &open);
+			rc = try_transport(ctx, *simulated, &open, &shortage);
 	else if (!strcmp(ctx->opt.transports, "auto"))
 		for (unsigned i = 1; i < COUNT(all_transports) && !rc; i++)
-			rc = try_transport(ctx, all_transports[i], &open);
+			rc = try_transport(ctx, all_transports[i], &open, &shortage);
 	else
-		rc = open_named(ctx, &open);
+		rc = open_named(ctx, &open, &shortage);
 	if (rc || open)
 		return rc;
 	for (unsigned i = 1; i < ctx->ntp; i++)
 		snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%s: %s",
 			 i > 1 ? "; " : "", ctx->tp[i].ops->name, ctx->tp[i].why);
-	return ripc__fail(-ENODEV, "no transport can be used: %s", why);
+	return ripc__fail(shortage, "no transport can be used: %s", why);
 }
 
 void ripc__transports_close(struct ripc *ctx)
