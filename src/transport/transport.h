@@ -231,8 +231,9 @@ struct ripc__transport_ops {
 	 * Registers memory for transfers posted on the endpoint ep and, with remote access, for its
 	 * peer. ep NULL: local access, on any endpoint of the transport. (A transport may use
 	 * several devices, and a key belongs to one device.) Errors: -ENOMEM, -EPERM (memlock), and
-	 * with ep -ENOTCONN. The caller owns mr and must not move it until dereg(), which it must
-	 * call even if ep no longer exists.
+	 * with ep -ENOTCONN, or -ENODEV if its device was removed; EV_CLOSED follows. The caller
+	 * owns mr and must not move it until dereg(), which it must call even if ep no longer
+	 * exists.
 	 */
 	int (*reg)(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 		   unsigned access, struct ripc__mr *mr);

@@ -138,9 +138,9 @@ int ripc__reg_with_retry(struct ripc__lane *lane, void *base, size_t len, unsign
 	struct ripc__tp *tp = &lane->ctx->tp[lane->tp];
 	int rc = tp->ops->reg(tp->t, lane->ep, base, len, access, mr);
 
-	if (rc && rc != -ENOTCONN && ripc__idle_mrs_release(lane->ctx))
+	if (rc && rc != -ENOTCONN && rc != -ENODEV && ripc__idle_mrs_release(lane->ctx))
 		rc = tp->ops->reg(tp->t, lane->ep, base, len, access, mr);
-	return rc;
+	return rc == -ENODEV ? -ENOTCONN : rc;
 }
 
 void ripc__bounces_lane_gone(struct ripc__lane *lane)

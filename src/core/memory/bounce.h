@@ -48,7 +48,7 @@ void ripc__bounces_trim(struct ripc__lane *lane);
 bool ripc__idle_mrs_release(struct ripc *ctx);
 /*
  * Registers memory for one transfer over the lane. After a failure it releases idle registrations
- * and retries once.
+ * and retries once. Return: as reg(), and -ENOTCONN also if the lane's device was removed.
  */
 int ripc__reg_with_retry(struct ripc__lane *lane, void *base, size_t len, unsigned access,
 			 struct ripc__mr *mr);

@@ -161,34 +161,36 @@ END_TEST
 
 static struct ripc__transport_ops ops;
 static unsigned lost_at; /* the registration, from now on, that finds the lane lost; 0: none */
+static int lost_status;  /* of it, or of each write that is posted; 0: it is posted */
 
 static int reg(struct ripc__transport *t, struct ripc__ep *ep, void *base, size_t len,
 	       unsigned access, struct ripc__mr *mr)
 {
 	if (lost_at && !--lost_at)
-		return -ENOTCONN;
+		return lost_status;
 	return ripc__transport_sim.reg(t, ep, base, len, access, mr);
 }
 
 /*
- * The registration of an item finds the lane lost, before its end is reported: the message goes
- * over the next lane, and no registration of an earlier item is left.
+ * The registration of an item finds the lane lost, or its device removed, before the lane's end is
+ * reported: the message goes over the next lane, and no earlier item stays registered.
  */
 START_TEST(select__lane_lost)
 {
 	struct iovec items[3] = {{data, 100000}, {data, 50000}, {data, 100000}};
 	struct ripc__sim_counters counters;
-	struct ripc__lane *lane;
 	struct ripc_request *r;
 	struct ripc_message *m;
+	struct ripc__tp *tp;
 
-	restart(2, _i == 1 ? slow_no_read : slow);
+	restart(2, _i & 1 ? slow_no_read : slow);
 	rig_connect(&rig, 0, 1);
-	lane = rig_lane(&rig, 0, 1);
-	ops = *rig.ctx[0]->tp[lane->tp].ops;
+	tp = &rig.ctx[0]->tp[rig_lane(&rig, 0, 1)->tp];
+	ops = *tp->ops;
 	ops.reg = reg;
-	rig.ctx[0]->tp[lane->tp].ops = &ops;
+	tp->ops = &ops;
 	lost_at = 3;
+	lost_status = _i & 2 ? -ENODEV : -ENOTCONN;
 	OK(ripc_send_async(rig.s[0], RIG_ID(1), items, 3, NULL, &r));
 	ck_assert_int_eq(r->state, RIPC__REQUEST_PENDING);
 	ck_assert_ptr_null(r->lane);
@@ -251,12 +253,10 @@ START_TEST(write__granted_post_fails)
 }
 END_TEST
 
-static int write_status; /* of each write that is posted; 0: it is posted */
-
 static int transfer(struct ripc__ep *ep, const struct ripc__transfer *x)
 {
-	return write_status && x->kind == RIPC__WRITE ? write_status
-						      : ripc__transport_sim.transfer(ep, x);
+	return lost_status && x->kind == RIPC__WRITE ? lost_status
+						     : ripc__transport_sim.transfer(ep, x);
 }
 
 /* A write finds the lane lost, before its end is reported: nothing is sent behind it. */
@@ -272,11 +272,11 @@ START_TEST(write__lane_lost)
 	ops = *tp->ops;
 	ops.transfer = transfer;
 	tp->ops = &ops;
-	write_status = statuses[_i];
+	lost_status = statuses[_i];
 	r = rig_begin(&rig, 0, 1, data, 100000);
 	rig_run(&rig, 20);
 	rig_expect_none(&rig, 1);
-	write_status = 0;
+	lost_status = 0;
 	ripc__sim_break(rig.net, rig_instance(&rig, 0), rig_instance(&rig, 1));
 	OK(ripc_request_wait(&r, 5000));
 	rig_expect(&rig, 1, 100000, 1);
@@ -577,7 +577,7 @@ int main(void)
 	tcase_add_test(tc, select__inline_up_to_limit);
 	tcase_add_test(tc, select__no_bounce_buffer);
 	tcase_add_test(tc, select__registration_fails);
-	tcase_add_loop_test(tc, select__lane_lost, 0, 2);
+	tcase_add_loop_test(tc, select__lane_lost, 0, 4);
 	tcase_add_loop_test(tc, write__post_fails, 0, 2);
 	tcase_add_loop_test(tc, write__granted_post_fails, 0, 2);
 	tcase_add_loop_test(tc, write__lane_lost, 0, 2);
