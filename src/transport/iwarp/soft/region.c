@@ -22,11 +22,12 @@ static void region_free(struct ripc__node *node, void *arg)
 
 void ripc__regions_fini(struct ripc__regions *r)
 {
+	struct ripc__list *n;
+
 	ripc__table_each(&r->table, region_free, NULL);
 	ripc__table_fini(&r->table);
-	while (!ripc__list_empty(&r->local))
-		ripc__region_remove(r,
-				    ripc__list_first_entry(&r->local, struct ripc__region, link));
+	while ((n = ripc__list_first(&r->local)))
+		ripc__region_remove(r, ripc__list_entry(n, struct ripc__region, link));
 }
 
 struct ripc__region *ripc__region_add(struct ripc__regions *r, void *base, size_t len,
