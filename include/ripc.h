@@ -829,8 +829,8 @@ int ripc_window_remove(struct ripc *ctx, void *base);
  * negative errno.
  * Errors:
  * -EHOSTUNREACH: no context holds @dest, or its holder cannot be reached; ripc_error_detail()
- *   lists the attempts. With @timeout_ms 0: the last attempt was in vain. This call starts the next
- *   one, at most one a second: repeat it
+ *   lists the attempts. With @timeout_ms 0: the last attempt failed. This call starts the next one,
+ *   at most one a second: repeat it
  * -EMSGSIZE: longer than short_max of ripc_route_limits(), which ripc_error_detail() gives
  * -EAGAIN: @timeout_ms is 0, and the first attempt to find and reach @dest has not ended, or there
  *   is no credit; ripc_completion_next() reports when to repeat the call

@@ -88,7 +88,7 @@ check_PROGRAMS += tests/core/peer/test_dest
 tests_core_peer_test_dest_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=ripc__resolver_lookup_cancel
 check_PROGRAMS += tests/core/peer/test_dest_fold
-check_PROGRAMS += tests/core/peer/test_dest_in_vain
+check_PROGRAMS += tests/core/peer/test_dest_unreachable
 check_PROGRAMS += tests/core/peer/test_datagram_context
 check_PROGRAMS += tests/core/peer/test_flow
 tests_core_peer_test_flow_SOURCES = tests/core/peer/test_flow.c $(ROUND_TRIPS)

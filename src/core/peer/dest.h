@@ -70,7 +70,7 @@ struct ripc__dest {
 	uint64_t retry_ns;   /* FAILED: time of the next look-up; 0: not planned */
 	uint64_t used_ns;    /* last use, for ripc__sweep() */
 	uint64_t contest_ns; /* core/call/callee.c: time of the next contest of its holder */
-	/* look-ups and connections in vain since it was last reached: ripc__dest_not_reached() */
+	/* look-ups and connections that failed since it was reached: ripc__dest_not_reached() */
 	unsigned failures;
 	char *why;                /* why it is unreachable, or NULL */
 	struct ripc__waitq waitq; /* lane up, credit, failure */
@@ -152,7 +152,7 @@ void ripc__dest_why(const struct ripc *ctx, const struct ripc__dest *d, char *te
 int ripc__dest_unreachable(struct ripc *ctx, struct ripc__dest *d);
 /*
  * The error of a call on a destination without a lane. Return: ripc__dest_unreachable(); -EAGAIN: a
- * call with timeout 0, and no look-up and no connection was in vain since d was last reached.
+ * call with timeout 0, and no look-up and no connection has failed since d was last reached.
  */
 int ripc__dest_not_reached(struct ripc *ctx, struct ripc__dest *d, int timeout_ms);
 

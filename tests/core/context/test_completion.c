@@ -309,7 +309,7 @@ START_TEST(next__datagrams)
 	struct iovec item = {bytes, 8};
 	struct ripc__sim_config config = rig.config;
 
-	/* The report is a look-up that was in vain. */
+	/* The report is a look-up that failed. */
 	RC(-EAGAIN, ripc_send_short(rig.s[0], 77, &item, 1, NULL, 0));
 	rig_run(&rig, 5000);
 	ck_assert_uint_eq(next().dest, 77);

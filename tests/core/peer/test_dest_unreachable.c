@@ -52,7 +52,7 @@ START_TEST(unreachable__reported_at_once)
 }
 END_TEST
 
-/* -EHOSTUNREACH announces no SENDABLE; -EAGAIN does, also when the look-up was in vain. */
+/* -EHOSTUNREACH announces no SENDABLE; -EAGAIN does, also when the look-up failed. */
 START_TEST(unreachable__not_sendable)
 {
 	struct ripc_completion c = {.size = sizeof(c)};
@@ -103,7 +103,7 @@ static void teardown(void)
 
 int main(void)
 {
-	Suite *suite = suite_create("core/peer/dest_in_vain");
+	Suite *suite = suite_create("core/peer/dest_unreachable");
 	TCase *tc = tcase_create("dest_in_vain");
 
 	test_seed();
@@ -112,5 +112,5 @@ int main(void)
 	tcase_add_test(tc, unreachable__not_sendable);
 	tcase_add_test(tc, moved__not_unreachable);
 	suite_add_tcase(suite, tc);
-	return test_main("core/peer/dest_in_vain", suite);
+	return test_main("core/peer/dest_unreachable", suite);
 }
