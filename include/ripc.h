@@ -10,8 +10,9 @@
  * of ripc_open(). -ENFILE is possible wherever -EMFILE is.
  *
  * Timeouts: a function that can wait takes a timeout in milliseconds: -1 waits for ever, 0 never
- * waits. Four functions have fixed bounds instead, which their comments give: ripc_open(),
- * ripc_service_register(), ripc_service_unregister() and ripc_close().
+ * waits. A timeout of 100 ms or more may end 10 ms late. Four functions have fixed bounds instead,
+ * which their comments give: ripc_open(), ripc_service_register(), ripc_service_unregister() and
+ * ripc_close().
  *
  * Threads: any thread may call any function, unless the comment of the function states otherwise.
  * One thread may close a context, or unregister a service, while others call the library: see
